@@ -1,0 +1,26 @@
+# Thin front of meson: installs what is missing (Debian 12), builds, runs, tests.
+BUILD ?= build
+.PHONY: all deps run test bench clean format
+
+all: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) --quiet
+
+deps:
+	@tools/deps
+
+$(BUILD)/build.ninja:
+	@tools/deps
+	@meson setup $(BUILD) >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
+	@rm -f $(BUILD).log
+
+run: all
+	@tools/demo $(BUILD)
+
+test: all
+	@tests/run $(BUILD)
+
+bench: all
+	@bench/run $(BUILD)
+
+clean:
+	@rm -rf $(BUILD)
