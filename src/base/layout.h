@@ -1,0 +1,51 @@
+/* The address layout of a guest process: the one place that knows it.
+ *
+ * Everything lies at or above 0x7e8000000000, where ASan, MSan and TSan all allow application memory.
+ * The first gigabyte below KREGION_END holds what a small program touches - stack, main program, the
+ * first mappings, kernel image, kernel state - so that its page tables stay few.
+ *
+ * A change of any constant here changes the layout hash (snapshots depend on it). */
+#ifndef HARENA_BASE_LAYOUT_H
+#define HARENA_BASE_LAYOUT_H
+
+/* Region of 1 GiB: [REGION, REGION_END). Its first 256 MiB belong to the guest. */
+#define REGION 0x7effc0000000ul
+#define REGION_END 0x7f0000000000ul
+
+#define GUEST_MIN 0x10000ul                 /* as vm.mmap_min_addr */
+#define GUEST_MMAP_TOP (REGION + 0x03000000ul) /* mmap grows down from here */
+#define GUEST_STACK_TOP (REGION + 0x03fff000ul) /* main stack, grows down; at most 8 MiB mapped */
+#define GUEST_STACK_MAX (8ul << 20)
+#define GUEST_EXE_BASE (REGION + 0x04000000ul) /* PIE main program, brk behind it */
+#define GUEST_BRK_MAX (REGION + 0x10000000ul)
+
+/* The hole: nothing of the guest's may lie in [HOLE_START, HOLE_END). */
+#define HOLE_START (REGION + 0x10000000ul)
+#define HOLE_END (D_BASE + D_SIZE)
+
+#define KIMAGE_BASE (REGION + 0x10000000ul) /* the kernel image (see launch/kernel.ld); the filter's IP window */
+#define KIMAGE_SIZE 0x01000000ul            /* 16 MiB */
+#define R_BASE (REGION + 0x11000000ul)      /* rings with the broker */
+#define R_SIZE 0x00400000ul                 /* 4 MiB */
+#define HOST_VDSO_BASE (REGION + 0x11800000ul) /* host's vvar and vdso pages, moved here at launch */
+#define CARRIER_BASE (REGION + 0x12000000ul) /* private: per host thread stacks */
+#define CARRIER_SIZE 0x00010000ul           /* 64 KiB a slot */
+#define CARRIER_MAX 1536
+#define K_BASE (REGION + 0x18000000ul)      /* kernel state, shared by all stubs */
+#define K_SIZE 0x28000000ul                 /* 640 MiB reserved, allocated on touch */
+
+#define D_BASE 0x7f0000000000ul             /* data frames, shared by all stubs */
+#define D_SIZE 0x8000000000ul               /* 512 GiB of address space, sparse */
+
+/* Host descriptor slots in every stub. */
+#define FD_K 0
+#define FD_D 1
+#define FD_R 2
+#define FD_IMAGE0 3  /* first of four read-only images */
+#define FD_IMAGE_MAX 4
+#define FD_VIEWS 7   /* pack of exec views of host files, read-only */
+#define FD_GRANT0 8  /* slots the broker fills on request (ADDFD with SETFD) */
+#define FD_GRANT_MAX 23
+#define FD_LIMIT 32  /* RLIMIT_NOFILE */
+
+#endif
