@@ -1,0 +1,231 @@
+/* The shared rings segment R between one sandbox's guest kernel and its broker: layout and messages.
+ *
+ * R is a sealed memfd of R_SIZE bytes. The guest maps it read-write at R_BASE. The broker never maps
+ * it (but for one read-only page whose address is used for FUTEX_WAKE only and never read): it copies
+ * each message once with pread, checks every field, and answers with pwrite. Everything in R that the
+ * guest can write is hostile. Little endian, natural alignment, no pointers.
+ *
+ * Guest -> broker: the guest fills a request slot, increments `req_seq[slot]`, and rings the doorbell
+ * (getpgrp, a seccomp user notification). The broker reads req_seq[] in one pread, compares it with what
+ * it has answered, handles each new request, writes the slot's reply, then done_seq[slot] = req_seq[slot].
+ * Synchronous operations are finished before the doorbell is answered; asynchronous ones later, followed
+ * by an event (below).
+ *
+ * Broker -> guest: the broker writes its data, then event_seq += 1 (its own counter, pwrite), then FUTEX_WAKE
+ * on event_seq. Init's service thread waits there, looks at all rings, done_seq[] and the mail box, and wakes tasks.
+ *
+ * Byte streams: rings of RING_SIZE bytes. The producer advances `head`, the consumer `tail` (free-running u32
+ * byte counts). Out ring: guest produces. In ring: broker produces, but only up to the guest's `want` (so that
+ * input no program asked for stays unread in the outside descriptor). Whoever advances a position then re-reads
+ * the other's position (full fence): the guest rings the doorbell only if the broker had consumed all before
+ * (out), or after raising `want` (in); the broker raises an event after moving tail of a ring that was full or whose
+ * guest flags have RING_WAITING, and after producing into an in ring. */
+#ifndef HARENA_WIRE_BROKER_H
+#define HARENA_WIRE_BROKER_H
+
+#include "base/types.h"
+
+#define WIRE_VERSION 1
+
+#define REQ_SLOTS 64
+#define REQ_DATA_SIZE 12288u
+#define RING_COUNT 48
+#define RING_SIZE 32768u /* power of two */
+#define MAIL_SIZE 262144u
+
+/* ---- segment layout ---- */
+
+struct r_control_guest { /* page 0: written by the guest only */
+    u32 version;
+    u32 ready; /* the kernel has booted */
+    u32 mail_done; /* = mail_seq of the last mail taken */
+    u32 pad;
+    u32 req_seq[REQ_SLOTS];
+    struct {
+        u32 pos; /* out: head; in: tail */
+        u32 want; /* in: may be filled up to this position */
+        u32 flags; /* RING_* */
+        u32 pad;
+    } ring[RING_COUNT];
+};
+
+struct r_control_broker { /* page 1: written by the broker only */
+    u32 event_seq;
+    u32 mail_seq; /* a mail is in the box when mail_seq != mail_done */
+    u32 mail_size;
+    u32 pad;
+    u32 done_seq[REQ_SLOTS];
+    struct {
+        u32 pos; /* out: tail; in: head */
+        u32 flags; /* RING_* */
+    } ring[RING_COUNT];
+};
+
+#define RING_CLOSED 1u  /* producer: end of stream; consumer: nobody reads any more (EPIPE) */
+#define RING_WAITING 2u /* this side waits for the other to move */
+
+#define R_CONTROL_GUEST 0u
+#define R_CONTROL_BROKER 4096u
+#define R_REQUESTS 16384u
+#define R_REQUEST_STRIDE 16384u
+#define R_MAIL (R_REQUESTS + REQ_SLOTS * R_REQUEST_STRIDE)
+#define R_RINGS (R_MAIL + MAIL_SIZE)
+#define R_END (R_RINGS + RING_COUNT * RING_SIZE)
+
+/* ---- requests ---- */
+
+struct wire_request { /* followed by `size` bytes at data */
+    u32 op; /* enum wire_op */
+    u32 size; /* bytes of data, <= REQ_DATA_SIZE */
+    u32 mount; /* hostfs mount index */
+    u32 handle; /* open file */
+    u64 arg[4];
+    /* reply, written by the broker: */
+    s32 result; /* >= 0 or negative errno */
+    u32 reply_size; /* bytes of data */
+    u64 value;
+    u8 data[];
+};
+
+struct wire_attr { /* what the guest may know of a host file; ids virtualised by the guest */
+    u64 ino;
+    u64 dev; /* opaque, equal for files of one host file system */
+    u64 size;
+    u64 blocks;
+    u32 mode; /* type and permission bits; suid and sgid stripped */
+    u32 nlink;
+    u32 uid, gid;
+    u32 rdev_major, rdev_minor;
+    s64 atime, mtime, ctime;
+    u32 atime_nsec, mtime_nsec, ctime_nsec;
+    u32 flags; /* WIRE_ATTR_* */
+};
+#define WIRE_ATTR_HIDDEN 1u /* a secret shown as an empty file */
+
+struct wire_view { /* where the view pack (FD_VIEWS) holds a host file, see wire/view_format.h */
+    u64 entry_off; /* of the view entry in the pack; 0: none */
+    u64 copy_off, copy_size; /* full copy of the file, page aligned; copy_size 0: none */
+};
+
+/* Paths are relative to the mount's root, NUL terminated, at most 4096 bytes with the NUL, without "." or ".."
+ * components or empty ones; "" is the root itself. The broker opens them with openat2 RESOLVE_BENEATH |
+ * RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV; the guest kernel resolves links itself. */
+enum wire_op {
+    WIRE_NOP = 0,
+    /* sandbox life */
+    WIRE_EXIT,    /* session arg[0] ended with wait status arg[1] */
+    WIRE_PANIC,   /* data: text report; the sandbox ends with status 125 */
+    WIRE_STATS,   /* data: text lines for --verbose (unknown system calls ...) */
+    WIRE_SPAWNED, /* session arg[0] started as pid arg[1], or result arg[2] = -errno */
+    WIRE_PROCS,   /* answer to MAIL_PROCS: data: table text */
+    WIRE_TRACE,   /* data: trace text of session arg[0] */
+    /* hostfs, synchronous */
+    WIRE_LOOKUP = 32, /* data: path -> wire_attr (arg[0]: 1 = also wire_view behind it when there is one) */
+    WIRE_READDIR,     /* data: path; arg[0]: cookie (0 = start) -> entries wire_dirent..., value = next cookie, 0 at end */
+    WIRE_READLINK,    /* data: path -> target */
+    WIRE_OPEN,        /* data: path; arg[0]: O_RDONLY|O_WRONLY|O_RDWR -> value = handle, data wire_attr (regular files only) */
+    WIRE_CLOSE,       /* handle */
+    WIRE_READ,        /* handle; arg[0] file offset, arg[1] size, arg[2] offset in D -> value = bytes */
+    WIRE_WRITE,       /* handle; arg[0] file offset, arg[1] size, arg[2] offset in D -> value = bytes, data wire_attr */
+    WIRE_FSETATTR,    /* handle; arg[0] WIRE_SET_* mask; data wire_attr -> wire_attr */
+    WIRE_FSYNC,       /* handle */
+    WIRE_GRANT,       /* handle; arg[0]: slot (FD_GRANT0..): put a read-only descriptor there in the caller (ADDFD) */
+    WIRE_CREATE,      /* data: path; arg[0] mode -> handle in value, wire_attr; O_EXCL semantics: EEXIST if it exists */
+    WIRE_MKDIR,       /* data: path; arg[0] mode -> wire_attr */
+    WIRE_SYMLINK,     /* data: path NUL target -> wire_attr */
+    WIRE_LINK,        /* data: old path NUL new path (arg[0]: offset of the second) -> wire_attr */
+    WIRE_UNLINK,      /* data: path */
+    WIRE_RMDIR,       /* data: path */
+    WIRE_RENAME,      /* data: old NUL new (arg[0]: offset of the second); arg[1]: RENAME_NOREPLACE|EXCHANGE */
+    WIRE_SETATTR,     /* data: wire_attr then path (by path: chmod, utimens, truncate); arg[0] mask -> wire_attr */
+    WIRE_STATFS,      /* -> wire_statfs */
+};
+#define WIRE_SET_MODE 1u
+#define WIRE_SET_SIZE 2u
+#define WIRE_SET_ATIME 4u
+#define WIRE_SET_MTIME 8u
+
+struct wire_dirent { /* 8-byte aligned records */
+    u64 ino;
+    u16 record_size;
+    u8 type; /* DT_* */
+    u8 name_size;
+    char name[]; /* not terminated */
+};
+
+struct wire_statfs {
+    u64 bsize, blocks, bfree, bavail, files, ffree, namelen;
+};
+
+/* ---- mail: broker -> guest, one at a time; taken when mail_done = mail_seq ---- */
+
+enum mail_type { MAIL_BOOT = 1, MAIL_SPAWN, MAIL_SIGNAL, MAIL_WINSIZE, MAIL_PROCS, MAIL_TRACE, MAIL_SHUTDOWN };
+
+struct mail_header {
+    u32 type;
+    u32 size; /* whole mail */
+};
+
+enum mount_kind { MOUNT_IMAGE = 1, MOUNT_HOSTFS, MOUNT_TMPFS, MOUNT_PROC, MOUNT_SYS, MOUNT_DEV };
+#define MOUNT_READONLY 1u
+#define MOUNT_OVERLAY 2u /* a writable tmpfs layer over it */
+#define MOUNT_FILE 4u    /* the source is a single file: bind it over (or create) the target file */
+
+struct mail_mount {
+    u32 record_size; /* of this record, 8-byte aligned */
+    u32 kind, flags;
+    u32 index; /* image: FD_IMAGE0 + index; hostfs: mount index */
+    u64 size; /* image: bytes; tmpfs: limit, 0 = default */
+    char target[]; /* NUL terminated absolute path, created when missing */
+};
+
+struct mail_boot {
+    struct mail_header h;
+    u32 wire_version;
+    u32 flags; /* BOOT_* */
+    u64 memory_max; /* bytes, 0 = unlimited */
+    u32 pids_max; /* 0 = default */
+    u32 cpu_count;
+    u8 seed[64]; /* for getrandom */
+    char hostname[65];
+    char boot_id[37];
+    char build_id[26];
+    u32 mount_count;
+    u32 mounts_off; /* of the first mail_mount, from the mail's start */
+    u64 views_size; /* of the pack at FD_VIEWS, 0 = none */
+};
+#define BOOT_VERBOSE 1u
+#define BOOT_TRACE 2u
+#define BOOT_NO_PATCH 4u /* trap path only */
+
+struct mail_spawn {
+    struct mail_header h;
+    u32 session; /* chosen by the broker, names it in WIRE_EXIT */
+    u32 flags; /* SPAWN_* */
+    u32 uid, gid;
+    u32 ring_in, ring_out, ring_err; /* ring numbers, ~0 = /dev/null; SPAWN_TTY: in and out only */
+    u16 rows, cols, xpixel, ypixel;
+    u32 argc, envc;
+    u32 cwd_off, strings_off; /* cwd; then argc + envc NUL terminated strings */
+};
+#define SPAWN_TTY 1u
+#define SPAWN_MAIN 2u /* the sandbox ends with this session */
+
+struct mail_signal {
+    struct mail_header h;
+    u32 session; /* ~0 = every process */
+    u32 signal;
+};
+
+struct mail_winsize {
+    struct mail_header h;
+    u32 session;
+    u16 rows, cols, xpixel, ypixel;
+};
+
+struct mail_trace {
+    struct mail_header h;
+    u32 on;
+};
+
+#endif
