@@ -130,8 +130,8 @@ void event_dispatch(struct regs *r)
         if (ti.code > 0 && ti.addr < GUEST_END && mm_fault(t->mm, ti.addr, ti.error))
             break;
         if (ti.addr < GUEST_END && ti.trapno == 14) {
-            int code = mm_fault_signal(t->mm, ti.addr, ti.sig);
-            signal_force(code == 2 && ti.sig == SIGBUS ? SIGBUS : ti.sig, code, ti.addr);
+            int sig = ti.sig, code = mm_fault_signal(t->mm, ti.addr, ti.sig, &sig);
+            signal_force(sig, code, ti.addr);
         } else {
             signal_force(ti.sig, ti.code, ti.addr);
         }

@@ -8,6 +8,7 @@
 #include "host/host.h"
 #include "host/hostabi.h"
 #include "mm/mm.h"
+#include "proc/exec.h"
 #include "proc/futex.h"
 #include "proc/slot.h"
 #include "proc/task.h"
@@ -64,13 +65,11 @@ static void group_ends_locked(struct tgroup *tg)
     reparent_children_locked(tg);
     ktimer_cancel(&tg->alarm);
     tg->zombie = true;
-    if (tg->session_no != ~0u)
-        boot_session_ended(tg->session_no, tg->exit_code);
     notify_parent_locked(tg);
 }
 
 /* Leaves the stub: the last carrier ends the host process. Nothing of the task may be used any more. */
-static noreturn_fn void carrier_leave(struct mm *mm, u32 slot)
+void carrier_leave(struct mm *mm, u32 slot)
 {
     slot_give_back(mm, slot);
     bool last = atomic_sub(&mm->live_carriers, 1) == 0;
@@ -103,6 +102,8 @@ void task_exit(int status)
         tg->exit_code = status;
     bool leader = tg->leader == t, last = --tg->live == 0;
     list_del(&t->tg_link);
+    u32 session = last ? tg->session_no : ~0u;
+    int code = tg->exit_code;
     if (last)
         group_ends_locked(tg); /* may free tg and its leader */
     if (!leader)
@@ -110,6 +111,8 @@ void task_exit(int status)
     else if (!last)
         t->core.host_tid = 0;
     mutex_unlock(&tasklist_lock);
+    if (session != ~0u)
+        boot_session_ended(session, code);
     carrier_leave(mm, slot);
 }
 

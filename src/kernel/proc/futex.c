@@ -36,8 +36,8 @@ static long get_key(uptr addr, bool private, struct key *k)
         return 0;
     mm_lock(mm);
     struct vma *v = vma_find(mm, addr);
-    if (v && v->start <= addr && (v->flags & MAP_SHARED) && v->file)
-        *k = (struct key){v->file->inode, v->pgoff + (addr - v->start)};
+    if (v && v->start <= addr && (v->flags & MAP_SHARED) && v->map)
+        *k = (struct key){v->map->file->inode, v->pgoff + (addr - v->start)};
     mm_unlock(mm);
     return 0;
 }

@@ -8,6 +8,7 @@
 #include "vfs/fs_info.h"
 #include "mm/mm.h"
 #include "proc/cred.h"
+#include "proc/exec.h"
 #include <linux/resource.h>
 #include <linux/time.h>
 
@@ -129,4 +130,36 @@ void task_kick(struct task *t)
         host_futex_wake(&t->core.wake, 1);
     else if (t != current_task() && t->core.host_tid)
         host_kick(t->core.host_tid);
+}
+
+void task_replace_leader_locked(struct task *me)
+{
+    struct task *old = me->tg->leader;
+    u32 tgid = me->tg->tgid;
+    pid_task[me->tid] = NULL;
+    task_free(old);
+    me->tid = tgid;
+    pid_task[tgid] = me;
+    me->tg->leader = me;
+}
+
+/* The kernel's own process 1: adopts and reaps orphans; its carrier is init's service thread. */
+struct task *task_make_init(void)
+{
+    struct tgroup *tg = tgroup_alloc(NULL);
+    struct task *t = knew(struct task);
+    if (!tg || !t)
+        return NULL;
+    tg->virtual_init = true;
+    tg->leader = t;
+    tg->tgid = tg->pgid = tg->sid = t->tid = INIT_PID;
+    tg->live = 1;
+    t->tg = tg;
+    t->tls = ~0ull;
+    t->blocked = ~0ull;
+    list_add_tail(&tg->tasks, &t->tg_link);
+    str_copy(t->comm, "init", sizeof(t->comm));
+    pid_task[INIT_PID] = t;
+    last_pid = INIT_PID;
+    return t;
 }

@@ -91,6 +91,7 @@ extern struct mutex tasklist_lock;
 struct task *task_alloc(struct task *like, struct tgroup *tg); /* like NULL: first process */
 struct tgroup *tgroup_alloc(struct tgroup *like);
 void task_free(struct task *t);
+struct task *task_make_init(void);
 struct task *task_find_locked(u32 tid);
 struct tgroup *tgroup_find_locked(u32 pid);
 struct tgroup *tgroup_next_locked(u32 from); /* lowest tgid >= from, NULL */
