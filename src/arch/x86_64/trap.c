@@ -7,6 +7,7 @@
 #include "arch/x86_64/regs.h"
 #include "arch/x86_64/uaccess.h"
 #include "abi/syscalls.h"
+#include "boot/boot.h"
 #include "base/string.h"
 #include "core/panic.h"
 #include "host/host.h"
@@ -89,7 +90,7 @@ void syscall_dispatch(struct regs *r)
     u32 nr = (u32)r->nr;
     syscall_fn fn = nr < SYSCALL_COUNT ? syscall_table[nr] : NULL;
     if (unlikely(!fn)) {
-        klog("unknown system call %u (%s)", nr, nr < SYSCALL_COUNT && syscall_names[nr] ? syscall_names[nr] : "?");
+        boot_count_unknown(nr);
         r->rax = (u64)-ENOSYS;
         return;
     }
