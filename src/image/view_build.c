@@ -713,7 +713,7 @@ struct view_entry *view_blob_place(struct view_blob *blob, u64 base, const u8 ke
         e->tramp_off += base;
         e->sites_off += base;
     }
-    for (u32 i = 0; i < e->seg_count; i++)
+    for (u32 i = 0; i < e->seg_count && i < VIEW_SEG_MAX; i++)
         e->seg[i].view_off += base;
     e->crc = 0;
     e->crc = view_crc32c(~0u, e, sizeof(*e));
