@@ -1,5 +1,5 @@
-/* See image_native.h. The child stays single-threaded per process; the entry keeps the return address in the GS block,
- * so programs that call vfork or take signals during calls are out of scope. */
+/* See image_native.h. The child stays single-threaded per process; the entry keeps return addresses on a stack in the
+ * GS block, which nested signal handlers use in order; threads and vfork would share it and are out of scope. */
 #include "image_native.h"
 #include "image/elf.h"
 
@@ -15,20 +15,29 @@
 void native_entry(void);
 __asm__(".text\n"
         "native_entry:\n"
-        "    mov %rcx, %gs:32\n"
+        "    cmp $15, %eax\n"          /* rt_sigreturn does not come back */
+        "    je 1f\n"
+        "    mov %gs:32, %r11\n"       /* reserve first: a signal may come anywhere */
+        "    lea 8(%r11), %r11\n"
+        "    mov %r11, %gs:32\n"
+        "    mov %rcx, -8(%r11)\n"
         "    mov %gs:40, %r11\n"
         "    mov (%r11), %rcx\n"
         "    lea 1(%rcx), %rcx\n"
         "    mov %rcx, (%r11)\n"
-        "    syscall\n"
-        "    mov %gs:32, %rcx\n"
+        "1:  syscall\n"
+        "    mov %gs:32, %r11\n"
+        "    mov -8(%r11), %rcx\n"
+        "    lea -8(%r11), %r11\n"
+        "    mov %r11, %gs:32\n"
         "    jmp *%rcx\n");
 
 struct gs_block {
     u64 pad[3];
     void (*entry)(void);       /* %gs:24 */
-    u64 ret;                   /* %gs:32 */
+    u64 *top;                  /* %gs:32: of the stack of return addresses */
     u64 *counter;              /* %gs:40, shared */
+    u64 stack[256];
 };
 
 static void need(bool ok)
@@ -117,6 +126,7 @@ int native_run(const u8 *file, u64 size, const struct view_blob *blob, char *con
         need(gs != MAP_FAILED && dup2(out_fd, 1) == 1);
         gs->entry = native_entry;
         gs->counter = counter;
+        gs->top = gs->stack;
         need(!syscall(SYS_arch_prctl, ARCH_SET_GS, gs));
         start(&f, bias, phdr, argv);
     }
