@@ -439,7 +439,7 @@ static int build_blob(const u8 *copy, u64 size, struct view_blob *blob)
     int r = view_wanted(copy, size) ? view_build_jailed(copy, size, blob) : -ENOENT;
     struct view_entry *e;
 
-    if (!r || r == -ENOMEM)
+    if (r != -ENOENT) /* a builder that died is not remembered as "has no view" */
         return r;
     blob->size = PAGE_SIZE; /* no view: an entry that says so */
     blob->data = calloc(1, blob->size);

@@ -53,7 +53,7 @@ int pack_lookup_key(struct pack *p, const u8 key[VIEW_KEY_SIZE], struct view_ent
 
 /* Adds the file behind a readable descriptor (its offset is not used or moved): private copy, hash, view built in a
  * jailed child, append. Already known content is only looked up. -EACCES: not allowed in this pack; -EFBIG;
- * -ENOSPC: full; -EAGAIN: the file changed meanwhile. Forks. */
+ * -ENOSPC: full; -EAGAIN: the file changed meanwhile; -EFAULT: the builder died. Forks. */
 int pack_add(struct pack *p, int fd, struct view_entry *e, u64 *off);
 
 #endif
