@@ -20,6 +20,7 @@ struct harena_sandbox {
     u32 cgroup_count;
     u8 *message;    /* the last event's */
     bool closed;
+    char note[256]; /* to be told once, before other events */
 };
 
 /* state.c */

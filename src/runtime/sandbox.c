@@ -174,8 +174,12 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
         snprintf(s->name, sizeof(s->name), "%s", c->name ?: "harena");
     else if (state_create(s, c->name, &listener, err) < 0)
         goto fail;
-    if (cgroup_create(s, c->memory_max, c->pids_max ? c->pids_max + 16 : 0, err) < 0 && c->require_layers)
-        goto fail;
+    if (cgroup_create(s, c->memory_max, c->pids_max ? c->pids_max + 16 : 0, err) < 0) {
+        if (c->require_layers)
+            goto fail;
+        if (err)
+            snprintf(s->note, sizeof(s->note), "%.255s", err->text);
+    }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
         harena_error_set(err, 125, "cannot make a socket: %s", strerror(errno));
         goto fail;
@@ -290,6 +294,14 @@ int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_ev
     s->message = NULL;
     *e = (struct harena_event){ .type = HARENA_EVENT_NONE, .text = "" };
     struct pollfd p = { .fd = s->link, .events = POLLIN };
+    if (s->note[0]) {
+        s->message = (u8 *)strdup(s->note);
+        s->note[0] = 0;
+        e->type = HARENA_EVENT_NOTE;
+        e->text = (char *)s->message;
+        e->text_size = strlen(e->text);
+        return 0;
+    }
     if (s->closed) {
         e->type = HARENA_EVENT_CLOSED;
         return 0;
