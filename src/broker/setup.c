@@ -190,6 +190,8 @@ int setup_drop(struct broker *b)
 {
     if (b->was_root && b->outer_uid) {
         uid_t u = b->outer_uid;
+        if (setresuid(-1, 0, -1) < 0) /* chroot wants the capability back */
+            return -errno;
         if (fchdir(b->empty_fd) < 0 || chroot(".") < 0)
             return -errno;
         if (setresuid(u, u, u) < 0)

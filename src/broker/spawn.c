@@ -34,6 +34,7 @@ struct child {
     bool become; /* change to outer_uid here: started by root without user namespaces */
     bool root;   /* may chroot */
     int boot_socket;
+    gid_t outer_gid; /* ids look unmapped from inside the new namespace */
     const char *step;
     int error;
 };
@@ -86,10 +87,10 @@ static int child_main(void *arg)
         int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (self < 0)
             goto fail;
-        snprintf(map, sizeof(map), INNER_UID " %u 1\n", geteuid());
+        snprintf(map, sizeof(map), INNER_UID " %u 1\n", b->outer_uid);
         if (!put_file(self, "uid_map", map))
             goto fail;
-        snprintf(map, sizeof(map), INNER_UID " %u 1\n", getegid());
+        snprintf(map, sizeof(map), INNER_UID " %u 1\n", c->outer_gid);
         if (!put_file(self, "setgroups", "deny") || !put_file(self, "gid_map", map))
             goto fail;
         close(self);
@@ -172,7 +173,7 @@ int spawn_zygote(struct broker *b, char *layers, size_t layers_size)
         /* we became undumpable with the change: /proc/self would not be ours, and the child could not write its maps */
         prctl(PR_SET_DUMPABLE, 1);
     }
-    struct child c = { .b = b, .userns = true, .boot_socket = pair[1] };
+    struct child c = { .b = b, .userns = true, .boot_socket = pair[1], .outer_gid = getegid() };
     pid_t pid = b->outer_uid ? start_child(&c, CLONE_NEWUSER | CLONE_NEWPID, &b->zygote.fd) : -EPERM;
     b->pid_namespace = pid > 0;
     if (pid < 0 && !strcmp(c.step ?: "", "exec of the guest kernel"))
