@@ -54,6 +54,8 @@ struct hostfs {
     u32 handle_count;
     int proc_fd; /* O_PATH of /proc/self/fd: descriptors are reopened through it */
     bool no_openat2;
+    int userns; /* for id-mapped mounts; -1 = none, -2 = not tried yet (only as root) */
+    uid_t outer_uid;
     uid_t own_uid; /* files of this user look like root's inside */
     gid_t own_gid;
 };
@@ -159,7 +161,12 @@ int setup_drop(struct broker *b);
 int setup_filter(struct broker *b);
 u64 monotonic_ns(void);
 
+/* idmap.c */
+int idmap_namespace(uid_t outer);
+int idmap_open(int userns, const char *path);
+
 /* spawn.c */
+void spawn_choose_uid(struct broker *b);
 int spawn_zygote(struct broker *b, char *layers, size_t layers_size);
 int spawn_wait_listener(struct broker *b);
 void spawn_kill(struct broker *b);

@@ -73,6 +73,7 @@ struct ctl_mount {
 };
 #define CTL_MOUNT_ALLOW 1u    /* only the listed names */
 #define CTL_MOUNT_SECRETS 2u  /* hide secrets by name */
+#define CTL_MOUNT_SYSTEM 8u   /* world-readable: no id-mapped mount needed */
 #define CTL_MOUNT_OPTIONAL 4u /* skip silently when the source does not exist */
 
 struct ctl_config {

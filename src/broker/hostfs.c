@@ -34,6 +34,7 @@ void hostfs_init(struct hostfs *fs)
     for (u32 i = 0; i < BROKER_HANDLE_MAX; i++)
         fs->handles[i].fd = -1;
     fs->proc_fd = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    fs->userns = -1;
     fs->own_uid = geteuid();
     fs->own_gid = getegid();
     struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_ALL };
@@ -68,7 +69,18 @@ int hostfs_mount(struct hostfs *fs, struct ctl_mount *record, const char *source
     if (fs->mount_count == BROKER_MOUNT_MAX)
         return -E2BIG;
     struct mount *m = &fs->mounts[fs->mount_count];
-    int fd = open(source, O_PATH | O_CLOEXEC);
+    int fd = -1;
+    /* the system's directories are world-readable; what the user named may not be */
+    if (!(record->ctl_flags & CTL_MOUNT_SYSTEM) && fs->userns != -1) {
+        if (fs->userns == -2)
+            fs->userns = idmap_namespace(fs->outer_uid);
+        if (fs->userns >= 0)
+            fd = idmap_open(fs->userns, source);
+        else
+            fs->userns = -1;
+    }
+    if (fd < 0)
+        fd = open(source, O_PATH | O_CLOEXEC);
     if (fd < 0)
         return -errno;
     struct stat st;

@@ -167,7 +167,12 @@ static int prepare(struct broker *b)
     signal(SIGQUIT, SIG_IGN);
     umask(0);
     setup_rlimits();
+    spawn_choose_uid(b);
     hostfs_init(&b->fs);
+    b->fs.userns = b->was_root && b->outer_uid ? -2 : -1;
+    b->fs.own_uid = b->fs.outer_uid = b->outer_uid;
+    if (b->was_root)
+        b->fs.own_gid = b->outer_uid;
     int r = setup_memory(b);
     if (r < 0) {
         link_error(b, 125, "cannot make the sandbox's memory objects: %s", strerror(-r));
@@ -206,7 +211,8 @@ static int start(struct broker *b)
         link_error(b, 125, "cannot drop rights: %s", strerror(-r));
         return r;
     }
-    b->fs.own_uid = b->was_root ? 0 : b->fs.own_uid;
+    if (b->fs.userns >= 0)
+        close(b->fs.userns);
     r = spawn_wait_listener(b);
     if (r < 0) {
         zygote_event(b);

@@ -143,18 +143,26 @@ static pid_t start_child(struct child *c, int flags, int *pidfd)
     return pid;
 }
 
-/* A uid nobody else has: the pid is unique among living brokers, the range is used by no distribution. */
+/* A uid nobody else has: the pid is unique among living brokers, the first range is used by no distribution; the others
+ * are for containers that map few ids. Tried out with the effective ids, which are then taken back. */
+void spawn_choose_uid(struct broker *b)
+{
+    b->was_root = geteuid() == 0;
+    b->outer_uid = b->was_root ? 0 : geteuid();
+    uid_t candidates[] = { 0x70000000u + getpid(), 100000u + getpid() % 65000u, 10000u + getpid() % 50000u };
+    for (u32 i = 0; b->was_root && !b->outer_uid && i < ARRAY_COUNT(candidates); i++)
+        if (setresgid(-1, candidates[i], -1) == 0 && setresgid(-1, 0, -1) == 0 && setresuid(-1, candidates[i], -1) == 0 &&
+            setresuid(-1, 0, -1) == 0)
+            b->outer_uid = candidates[i];
+}
+
+/* Effective ids of the sandbox; the saved uid stays root's until setup_drop(). */
 static void take_outer_uid(struct broker *b)
 {
-    uid_t candidates[] = { 0x70000000u + getpid(), 100000u + getpid() % 65000u, 10000u + getpid() % 50000u };
+    uid_t u = b->outer_uid;
     setgroups(0, NULL);
-    for (u32 i = 0; i < ARRAY_COUNT(candidates); i++) {
-        uid_t u = candidates[i];
-        if (setresgid(u, u, u) == 0 && setresuid(u, u, 0) == 0) {
-            b->outer_uid = u;
-            return;
-        }
-    }
+    if (u && (setresgid(u, u, u) < 0 || setresuid(u, u, 0) < 0))
+        b->outer_uid = 0;
 }
 
 /* Starts the zygote. `layers` receives lines about missing layers. Returns 0 or -errno. */
@@ -165,10 +173,7 @@ int spawn_zygote(struct broker *b, char *layers, size_t layers_size)
         return -errno;
     b->boot_socket = pair[0];
     layers[0] = 0;
-    b->was_root = geteuid() == 0;
-    b->outer_uid = geteuid();
     if (b->was_root) {
-        b->outer_uid = 0;
         take_outer_uid(b);
         /* we became undumpable with the change: /proc/self would not be ours, and the child could not write its maps */
         prctl(PR_SET_DUMPABLE, 1);

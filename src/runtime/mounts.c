@@ -69,7 +69,8 @@ static void same_place(struct harena_mounts *m, const char *path)
         text[n] = 0;
         harena_mounts_add(m, MOUNT_SYMLINK, 0, path, text);
     } else if (S_ISDIR(st.st_mode)) {
-        harena_mounts_add(m, MOUNT_HOSTFS, MOUNT_READONLY, path, path)->optional = true;
+        struct harena_mount *e = harena_mounts_add(m, MOUNT_HOSTFS, MOUNT_READONLY, path, path);
+        e->optional = e->system = true;
     }
 }
 
@@ -81,7 +82,7 @@ void harena_mounts_default_root(struct harena_mounts *m)
         same_place(m, places[i]);
     struct harena_mount *etc = harena_mounts_add(m, MOUNT_HOSTFS, MOUNT_READONLY, "/etc", "/etc");
     etc->allow = etc_names;
-    etc->optional = true;
+    etc->optional = etc->system = true;
     harena_mounts_add(m, MOUNT_TMPFS, 0, "/root", NULL);
     harena_mounts_add(m, MOUNT_TMPFS, 0, "/run", NULL);
     harena_mounts_add(m, MOUNT_TMPFS, 0, "/var/tmp", NULL);

@@ -24,6 +24,7 @@ struct harena_mount {
     u32 kind;  /* enum mount_kind */
     u32 flags; /* MOUNT_READONLY, MOUNT_OVERLAY */
     bool hide_secrets;
+    bool system;        /* a world-readable directory of the system */
     bool optional;      /* a missing source is no error */
     u64 size;           /* tmpfs: limit in bytes, 0 = default */
     const char *target; /* absolute path inside */

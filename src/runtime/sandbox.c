@@ -92,7 +92,7 @@ static void add_mount(struct block *b, const struct harena_mount *m)
     struct ctl_mount r = {
         .kind = m->kind, .flags = m->flags, .size = m->size,
         .ctl_flags = (m->allow ? CTL_MOUNT_ALLOW : 0) | (m->hide_secrets ? CTL_MOUNT_SECRETS : 0) |
-                     (m->optional ? CTL_MOUNT_OPTIONAL : 0),
+                     (m->optional ? CTL_MOUNT_OPTIONAL : 0) | (m->system ? CTL_MOUNT_SYSTEM : 0),
     };
     block_add(b, &r, sizeof(r));
     block_string(b, m->target);
