@@ -179,8 +179,8 @@ void event_flush(struct broker *b);
 
 struct request { /* our copy of a slot, answered in place */
     struct wire_request head;
-    u8 data[REQ_DATA_SIZE + 1]; /* NUL behind the data */
-    u8 reply[REQ_DATA_SIZE];
+    u8 data[REQ_DATA_SIZE + 8]; /* NUL behind the data */
+    u8 reply[REQ_DATA_SIZE] __attribute__((aligned(8)));
     u64 notify_id; /* of the doorbell that may receive descriptors, 0 = none */
 };
 
