@@ -207,7 +207,7 @@ void session_signal(struct broker *b, struct session *s, u32 signal);
 void sessions_settle(struct broker *b);
 void mail_post(struct broker *b, struct session *s, const void *data, u32 size);
 void mail_pump(struct broker *b);
-void rings_pump(struct broker *b);
+bool rings_pump(struct broker *b);
 void stream_init(struct stream *s, int fd, bool in);
 void stream_event(struct broker *b, struct stream *s);
 void stream_close(struct broker *b, struct stream *s);

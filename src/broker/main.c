@@ -112,6 +112,7 @@ static void dispatch(struct broker *b, struct source *s, u32 events)
 
 static void serve(struct broker *b)
 {
+    bool again = false;
     while (!b->main_done) {
         struct epoll_event e[8];
         int wait_ms = -1;
@@ -123,13 +124,13 @@ static void serve(struct broker *b)
             }
             wait_ms = (b->deadline_ns - now + 999999) / 1000000;
         }
-        int n = epoll_wait(b->epoll_fd, e, ARRAY_COUNT(e), wait_ms);
+        int n = epoll_wait(b->epoll_fd, e, ARRAY_COUNT(e), again ? 0 : wait_ms);
         if (n < 0 && errno != EINTR)
             break;
         for (int i = 0; i < n; i++)
             dispatch(b, e[i].data.ptr, e[i].events);
         mail_pump(b);
-        rings_pump(b);
+        again = rings_pump(b);
         sessions_settle(b);
         event_flush(b);
     }

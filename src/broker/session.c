@@ -213,8 +213,9 @@ static void stream_publish(struct broker *b, struct stream *s, u32 old_flags)
         b->event_due = true;
 }
 
-/* Moves what can be moved. Called with a fresh copy of the guest's page; copies it again as long as there is progress. */
-void rings_pump(struct broker *b)
+/* Moves what can be moved. Called with a fresh copy of the guest's page; copies it again as long as there is progress.
+ * Returns whether to come back soon: a guest rings only when all had been consumed, so what is left must not be forgotten. */
+bool rings_pump(struct broker *b)
 {
     bool progress;
     int rounds = 16; /* others want to be served too; the loop comes back */
@@ -241,6 +242,7 @@ void rings_pump(struct broker *b)
         if (progress && guest_refresh(b) < 0)
             break;
     } while (progress && --rounds);
+    return progress;
 }
 
 /* ---- sessions ---- */

@@ -51,7 +51,7 @@ static int find_program(const char *libexec, const char *name, const char *build
         char *slash = strrchr(self, '/');
         if (slash)
             *slash = 0;
-        const char *const subs[] = { "", "../libexec/harena", build_sub };
+        const char *const subs[] = { "", "../libexec/harena", build_sub, "../..", "../kernel" };
         for (size_t i = 0; i < ARRAY_COUNT(subs); i++)
             if (try_place(out, self, subs[i], name))
                 return 0;
