@@ -1,7 +1,6 @@
 /* eventfd(2): a 64-bit counter under its lock, one wait queue for readers and writers. */
 #include "ipc/eventfd.h"
 
-#include <linux/eventfd.h>
 #include <linux/eventpoll.h>
 #include <linux/fcntl.h>
 

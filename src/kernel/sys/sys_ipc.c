@@ -1,5 +1,4 @@
 /* System calls of pipes and eventfd. */
-#include <linux/eventfd.h>
 #include <linux/fcntl.h>
 
 #include "core/uaccess.h"
