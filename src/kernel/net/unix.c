@@ -10,6 +10,7 @@
 #include "core/kmalloc.h"
 #include "core/kstate.h"
 #include "net/sock.h"
+#include "vfs/dentry.h"
 
 #define SIGPIPE 13
 #define HASH 64u
@@ -21,7 +22,7 @@ static KSTATE struct mutex unix_lock;
 static KSTATE struct list abstract_names[HASH];
 static KSTATE u32 autobind_next;
 
-static u32 name_hash(const u8 *p, u32 n)
+static u32 unix_hash(const u8 *p, u32 n)
 {
     u32 h = 2166136261u;
     while (n--)
@@ -73,7 +74,7 @@ static struct sock *abstract_find(const u8 *addr, u32 size)
 {
     struct sock *s;
 
-    list_for_each(s, &abstract_names[name_hash(addr, size)], un.hash)
+    list_for_each(s, &abstract_names[unix_hash(addr, size)], un.hash)
         if (s->un.name->size == size && !memcmp(s->un.name->addr, addr, size))
             return s;
     return NULL;
@@ -86,7 +87,7 @@ static struct sock *find_path(const char *name)
 
     if (r)
         return ERR_PTR(r);
-    struct inode *i = path_inode(&p);
+    struct inode *i = p.dentry->inode;
     struct sock *s = NULL;
     r = i ? inode_permission(i, 2) : -ENOENT;
     if (!r && (i->mode & S_IFMT) != S_IFSOCK)
@@ -141,7 +142,7 @@ static long bind_abstract(struct sock *s, const void *addr, u32 size)
     long r = s->un.name ? -EINVAL : abstract_find(addr, size) ? -EADDRINUSE : 0;
     if (!r) {
         s->un.name = n;
-        list_add(&abstract_names[name_hash(addr, size)], &s->un.hash);
+        list_add(&abstract_names[unix_hash(addr, size)], &s->un.hash);
     }
     mutex_unlock(&unix_lock);
     if (r)
@@ -532,8 +533,9 @@ long unix_create(int type, int protocol, struct sock **out)
         p = &unix_stream_proto;
         break;
     case SOCK_RAW:
-        type = SOCK_DGRAM;
-        /* fallthrough: as Linux does */
+        type = SOCK_DGRAM; /* as Linux does */
+        p = &unix_dgram_proto;
+        break;
     case SOCK_DGRAM:
         p = &unix_dgram_proto;
         break;

@@ -6,7 +6,7 @@
 #include "ipc/pipe.h"
 #include "sys/syscall.h"
 
-static long do_pipe(uptr fds, u32 flags)
+static long make_pipe(uptr fds, u32 flags)
 {
     struct file *rd, *wr;
 
@@ -40,10 +40,10 @@ put:
     return r;
 }
 
-SYSCALL1(pipe, uptr, fds) { return do_pipe(fds, 0); }
-SYSCALL2(pipe2, uptr, fds, u32, flags) { return do_pipe(fds, flags); }
+SYSCALL1(pipe, uptr, fds) { return make_pipe(fds, 0); }
+SYSCALL2(pipe2, uptr, fds, u32, flags) { return make_pipe(fds, flags); }
 
-static long do_eventfd_common(u32 count, u32 flags)
+static long make_eventfd(u32 count, u32 flags)
 {
     if (flags & ~(EFD_SEMAPHORE | EFD_CLOEXEC | EFD_NONBLOCK))
         return -EINVAL;
@@ -51,5 +51,5 @@ static long do_eventfd_common(u32 count, u32 flags)
     return IS_ERR(f) ? PTR_ERR(f) : fd_new(f, flags & O_CLOEXEC);
 }
 
-SYSCALL1(eventfd, u32, count) { return do_eventfd_common(count, 0); }
-SYSCALL2(eventfd2, u32, count, u32, flags) { return do_eventfd_common(count, flags); }
+SYSCALL1(eventfd, u32, count) { return make_eventfd(count, 0); }
+SYSCALL2(eventfd2, u32, count, u32, flags) { return make_eventfd(count, flags); }
