@@ -330,6 +330,7 @@ static void epoll_release(struct file *f)
 {
     struct eventpoll *ep = f->priv;
 
+    poll_file_gone(f);
     mutex_lock(&ep->lock);
     for (u32 i = 0; i < ep->bucket_count; i++) {
         struct epitem *it;

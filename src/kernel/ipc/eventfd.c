@@ -99,7 +99,11 @@ static u32 eventfd_poll(struct file *f, struct poll_table *pt)
     return ev;
 }
 
-static void eventfd_release(struct file *f) { kfree(f->priv); }
+static void eventfd_release(struct file *f)
+{
+    poll_file_gone(f);
+    kfree(f->priv);
+}
 
 static void eventfd_fdinfo(struct file *f, struct strbuf *sb)
 {

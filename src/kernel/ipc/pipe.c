@@ -411,6 +411,7 @@ static void pipe_release(struct file *f)
 {
     struct pipe *p = file_pipe(f);
 
+    poll_file_gone(f);
     if (!p)
         return;
     mutex_lock(&p->lock);

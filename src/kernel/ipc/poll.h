@@ -31,7 +31,13 @@ long epoll_control(struct file *epf, int op, int fd, struct file *target, const 
 /* Up to max events into guest memory. Count, 0 at the deadline, -EINTR, -EFAULT. */
 long epoll_collect(struct file *epf, uptr events, u32 max, u64 deadline);
 bool file_is_epoll(const struct file *f);
-/* file_put calls it before ops->release when f->epitems is not empty: forgets all registrations. */
+/* Forgets all registrations of f. Every file type whose poll operation names wait queues calls poll_file_gone() first
+ * in its release operation. */
 void epoll_file_release(struct file *f);
+static inline void poll_file_gone(struct file *f)
+{
+    if (unlikely(!list_empty(&f->epitems)))
+        epoll_file_release(f);
+}
 
 #endif

@@ -104,6 +104,8 @@ long dgram_recv(struct sock *s, struct msg *m)
     }
     m->addr_size = MIN(r->addr_size, ADDR_MAX);
     memcpy(m->addr, r->addr, m->addr_size);
+    if (s->family == AF_INET || s->family == AF_INET6) /* net/inet.c puts the destination behind the source */
+        memcpy(m->pktinfo_addr, r->addr + r->addr_size, sizeof(m->pktinfo_addr));
     if (peek) {
         m->scm = m->want_meta && r->scm ? scm_dup(r->scm) : NULL;
     } else {

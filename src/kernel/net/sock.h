@@ -229,6 +229,7 @@ long socket_new(int family, int type, int protocol, struct file **out);
 long socket_pair(int family, int type, int protocol, struct file *out[2]);
 long socket_listen(struct sock *s, int backlog);
 long socket_accept(struct sock *s, u32 flags, struct sock **out);
+long socket_shutdown(struct sock *s, int how);
 long socket_send(struct sock *s, struct msg *m);
 long socket_setopt(struct sock *s, int level, int opt, const void *val, u32 size);
 long socket_getopt(struct sock *s, int level, int opt, void *val, u32 *size); /* size: in room, out used */
@@ -237,7 +238,6 @@ extern const struct proto unix_stream_proto, unix_dgram_proto, tcp_proto, udp_pr
 long unix_create(int type, int protocol, struct sock **out);
 long inet_create(int family, int type, int protocol, struct sock **out);
 long netlink_create(int type, int protocol, struct sock **out);
-struct sock *inet_accept_child(struct sock *listener, struct sock *client);
 long if_ioctl(struct sock *s, u32 cmd, uptr arg); /* SIOC* of interfaces; -ENOTTY: not one */
 
 /* The only interface. */

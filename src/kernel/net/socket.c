@@ -206,6 +206,7 @@ static void sock_release(struct file *f)
 
     if (!s)
         return;
+    poll_file_gone(f);
     mutex_lock(&s->lock);
     s->dead = true;
     s->file = NULL;
@@ -368,6 +369,44 @@ long socket_accept(struct sock *s, u32 flags, struct sock **out)
     if (!r)
         sock_wake(s, EPOLLOUT); /* room in the queue */
     return r;
+}
+
+/* A listening TCP sock stops listening; others end directions. */
+long socket_shutdown(struct sock *s, int how)
+{
+    if (s->state == SOCK_LISTEN) {
+        if (how == SHUT_WR)
+            return s->family == AF_UNIX ? 0 : -ENOTCONN;
+        mutex_lock(&s->lock);
+        s->rx_shut = true;
+        if (s->family != AF_UNIX)
+            s->state = SOCK_CLOSED; /* it can be made to listen again */
+        mutex_unlock(&s->lock);
+        sock_wake(s, EPOLLIN | EPOLLRDHUP | EPOLLHUP);
+        return 0;
+    }
+    if (s->family == AF_NETLINK)
+        return -EOPNOTSUPP;
+    if (s->family == AF_UNIX ? s->type != SOCK_DGRAM : s->type == SOCK_STREAM)
+        return stream_shutdown(s, how);
+    if (s->family != AF_UNIX && s->state != SOCK_CONNECTED)
+        return -ENOTCONN;
+    mutex_lock(&s->lock);
+    s->rx_shut |= how != SHUT_WR;
+    s->tx_shut |= how != SHUT_RD;
+    struct sock *p = how != SHUT_RD && s->peer && s->peer->peer == s ? s->peer : NULL;
+    if (p)
+        sock_get(p);
+    mutex_unlock(&s->lock);
+    sock_wake(s, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLHUP);
+    if (p) {
+        mutex_lock(&p->lock);
+        p->rx_shut = true; /* no one else can send to it: end of file behind what is queued */
+        mutex_unlock(&p->lock);
+        sock_wake(p, EPOLLIN | EPOLLRDHUP);
+        sock_put(p);
+    }
+    return 0;
 }
 
 /* ---- SOL_SOCKET ---- */

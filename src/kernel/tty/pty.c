@@ -332,6 +332,7 @@ static void master_release(struct file *f)
 
     if (!t)
         return;
+    poll_file_gone(f);
     pts_unregister(t);
     tty_hangup(t);
     tty_put(t);

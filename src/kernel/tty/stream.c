@@ -310,7 +310,11 @@ static void ring_close(u32 ring)
         host_doorbell();
 }
 
-static void stream_release(struct file *f) { ring_close(file_ring(f)); }
+static void stream_release(struct file *f)
+{
+    poll_file_gone(f);
+    ring_close(file_ring(f));
+}
 
 static const struct file_ops stream_fops = {
     .read = stream_read,

@@ -492,6 +492,7 @@ static void tty_release(struct file *f)
 
     if (!t)
         return;
+    poll_file_gone(f);
     mutex_lock(&t->lock);
     bool last = --t->opens == 0;
     mutex_unlock(&t->lock);
