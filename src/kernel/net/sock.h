@@ -124,6 +124,7 @@ struct sock {
     int protocol;
     bool dead; /* no file any more */
     bool rx_shut, tx_shut; /* shutdown() by this side */
+    bool abort; /* its end resets the peer: a connection nobody accepted */
     bool peer_fin; /* no more bytes will come */
     int err; /* SO_ERROR, positive */
     struct ring rx;

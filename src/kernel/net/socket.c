@@ -224,10 +224,7 @@ static void sock_release(struct file *f)
         if (!child)
             break;
         child->dead = true;
-        if (child->peer) {
-            child->linger_on = true; /* reset */
-            child->linger_sec = 0;
-        }
+        child->abort = true;
         child->proto->release(child);
         sock_put(child);
     }

@@ -289,7 +289,7 @@ void stream_release(struct sock *s)
 {
     mutex_lock(&s->lock);
     struct sock *p = s->peer;
-    bool reset = ring_len(&s->rx) != 0 || (s->linger_on && !s->linger_sec && s->family != AF_UNIX);
+    bool reset = s->abort || ring_len(&s->rx) != 0 || (s->linger_on && !s->linger_sec && s->family != AF_UNIX);
     mutex_unlock(&s->lock);
     if (!p)
         return;
