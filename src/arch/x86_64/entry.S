@@ -115,6 +115,12 @@ host_clone_thread:
         call    carrier_start
         jmp     ret_to_user
 
+/* void enter_guest(struct regs *frame) */
+        .globl  enter_guest
+enter_guest:
+        mov     %rdi,%rsp
+        jmp     ret_to_user
+
 /* void switch_to_kstack(u64 rsp, void (*fn)(void)): leaves the current stack for good. */
 switch_to_kstack:
         mov     %rdi,%rsp
