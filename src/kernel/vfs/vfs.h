@@ -255,6 +255,7 @@ struct file *shmem_file(const char *name, u64 size, u32 flags);
 long register_chrdev(u32 major, u32 minor_first, u32 minor_count, const struct file_ops *ops, const char *name);
 /* A node in /dev: path below /dev. */
 long dev_create(const char *path, u32 mode, u64 rdev);
+long dev_remove(const char *path); /* ptys come and go */
 
 /* inotify hook (ipc/inotify registers): called by vfs operations without locks held. */
 void fsnotify(struct inode *dir, const struct qstr *name, struct inode *node, u32 mask, u32 cookie); /* ipc/inotify.c */
