@@ -19,5 +19,6 @@ long dpages_charge(u64 pages);
 void dpages_uncharge(u64 pages);
 u64 dpages_used(void);
 u64 dpages_limit(void);
+void dpages_set_limit(u64 pages); /* 0: none */
 
 #endif
