@@ -348,8 +348,8 @@ static bool prune_pass(struct dentry *below, struct super_block *sb, struct drop
     if (below) {
         struct dentry *at = below;
         while (!list_empty(&at->children)) {
-            struct dentry *found = NULL;
-            list_for_each(struct dentry *c, &at->children, sibling)
+            struct dentry *found = NULL, *c;
+            list_for_each(c, &at->children, sibling)
             {
                 if (!atomic_load(&c->refs) && !(c->flags & D_MOUNTED)) {
                     kill_locked(c, x);

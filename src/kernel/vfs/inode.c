@@ -7,6 +7,7 @@
 
 #include "core/kmalloc.h"
 #include "core/kstate.h"
+#include "vfs/hooks.h"
 
 #define ICACHE_BUCKETS 512u
 
@@ -77,6 +78,8 @@ void iput(struct inode *i)
         }
         mutex_unlock(&icache_lock);
     }
+    if (hooks.inode_gone && (i->pipe || i->sock || !list_empty(&i->watches)))
+        hooks.inode_gone(i);
     i->sb->ops->free_inode(i);
 }
 

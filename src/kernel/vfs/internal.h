@@ -11,6 +11,12 @@
 #include "vfs/fs_info.h"
 #include "vfs/mount.h"
 
+/* umount2 flags (not in the UAPI headers) */
+#define MNT_FORCE 1
+#define MNT_DETACH 2
+#define MNT_EXPIRE 4
+#define UMOUNT_NOFOLLOW 8
+
 #define NAME_LEN_MAX 255
 #define PATH_LEN_MAX 4096
 #define PERM_MASK 07777u
@@ -54,6 +60,10 @@ void parent_put(struct parent_ref *r);
 /* Looks one name up below dir (inode lock of dir held), creating the dentry, possibly negative. No permission check. */
 struct dentry *lookup_one_locked(struct dentry *dir, const struct qstr *name);
 long path_lookup_from(const struct path *root, const struct path *base, const char *name, u32 flags, struct path *out);
+long path_parent_from(const struct path *root, const struct path *base, const char *name, u32 flags,
+                      struct parent_ref *out);
+long path_lookup_cred(int dirfd, const char *name, u32 flags, const struct cred *cred, struct path *out);
+char *path_text_from(const struct path *p, const struct path *root, char *buf, size_t size);
 long fd_path(int dirfd, struct path *out); /* of an open descriptor; AT_FDCWD too */
 
 /* ---- ops.c: changes of the name space; permissions checked, locks taken, fsnotify called ---- */
@@ -65,6 +75,7 @@ long vfs_rename(int old_dirfd, const char *old_name, int new_dirfd, const char *
 long may_create(struct inode *dir);
 long may_delete(struct inode *dir, struct inode *victim, bool is_dir);
 u32 apply_umask(u32 mode);
+void notify_dir(struct inode *dir, const struct qstr *name, struct inode *i, u32 mask, u32 cookie);
 
 /* ---- inode.c ---- */
 void inode_init(struct inode *i, struct super_block *sb, u32 mode);
@@ -85,6 +96,7 @@ bool has_cap(int cap); /* true at boot, when there is no task */
 
 /* ---- open.c ---- */
 struct file *file_alloc(void);
+struct file *file_open_how(int dirfd, const char *name, u32 flags, u32 mode, u32 lookup); /* lookup: LOOKUP_* of openat2 */
 long file_read(struct file *f, struct uio *u, u64 *pos); /* mode checks, notify */
 long file_write(struct file *f, struct uio *u, u64 *pos);
 bool file_pos_begin(struct file *f); /* takes pos_lock if others may use f; pass the result to file_pos_end */
