@@ -186,6 +186,11 @@ struct file *fd_get(int fd)
     return f;
 }
 
+bool files_single(void)
+{
+    return atomic_load_relaxed(&current_files()->refs) == 1;
+}
+
 int files_next(struct files *fs, int fd)
 {
     for (u32 n = fd < 0 ? 0 : (u32)fd; n < FILES_MAX; n++) {

@@ -108,6 +108,7 @@ void notify_path(const struct path *p, u32 mask);
 struct file *file_from_inode(struct inode *i, const char *name, u32 flags); /* consumes i; unlinked, anonymous mount */
 
 /* ---- files.c ---- */
+bool files_single(void); /* the current table has one user */
 long fd_dup(int fd, u32 min, u32 flags);
 long fd_dup_to(int fd, int new_fd, u32 flags);
 long fd_get_cloexec(int fd);

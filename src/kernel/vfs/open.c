@@ -300,6 +300,12 @@ static struct file *open_create(int dirfd, const char *name, u32 flags, u32 mode
             f = file_open_path(&p, flags);
         } else if ((flags & O_NOFOLLOW) || links >= 40 || (lookup & LOOKUP_NO_SYMLINKS)) {
             f = ERR_PTR(-ELOOP);
+        } else if (lookup & (LOOKUP_BENEATH | LOOKUP_IN_ROOT)) { /* nothing is made through a link then */
+            struct path to;
+            r = path_lookup(dirfd, name, lookup | LOOKUP_FOLLOW, &to);
+            f = r ? ERR_PTR(r) : file_open_path(&to, flags);
+            if (!r)
+                path_put(&to);
         } else if (i->ops->follow) {
             struct path to;
             r = i->ops->follow(i, &to);
@@ -451,8 +457,8 @@ long file_write(struct file *f, struct uio *u, u64 *pos)
 
 bool file_pos_begin(struct file *f)
 {
-    if (!(f->mode & FMODE_SEEK))
-        return false;
+    if (!(f->mode & FMODE_SEEK) || (atomic_load_relaxed(&f->refs) == 2 && files_single()))
+        return false; /* the table's reference and ours: nobody else can get at it */
     mutex_lock(&f->pos_lock);
     return true;
 }

@@ -119,6 +119,7 @@ struct inode {
 #define INODE_DEAD_DIR 4u /* removed directory: nothing can be made in it */
 #define INODE_MAGIC_LINK 8u /* ops->follow */
 #define INODE_NO_ATIME 16u
+#define INODE_UNLINKED 64u /* nlink fell to 0: cannot be linked again (an O_TMPFILE file can) */
 #define INODE_PSEUDO 32u /* anonymous: pipes, sockets ... */
 
 /* One directory entry, delivered by iterate; returns false when the buffer is full. */

@@ -164,8 +164,8 @@ static struct inode *dir_create(struct inode *dir, const struct qstr *name, u32 
 
 static long dir_link(struct inode *dir, const struct qstr *name, struct inode *target)
 {
-    if (!target->nlink && !(tmp_of(target)->i.flags & INODE_SEALABLE) && S_ISREG(target->mode) && target->rdev)
-        return -ENOENT; /* removed; rdev marks it (see unlink): an O_TMPFILE one may be linked */
+    if (target->flags & INODE_UNLINKED)
+        return -ENOENT;
     long r = add(tmp_of(dir), name, target);
     if (r)
         return r;
@@ -189,8 +189,8 @@ static long dir_unlink(struct inode *dir, const struct qstr *name, struct inode 
     if (!find(tmp_of(dir), name))
         return -ENOENT;
     target->ctime = now_ktime();
-    if (--target->nlink == 0 && S_ISREG(target->mode))
-        target->rdev = 1; /* cannot be linked again */
+    if (--target->nlink == 0)
+        target->flags |= INODE_UNLINKED;
     remove(tmp_of(dir), name);
     return 0;
 }
@@ -234,8 +234,8 @@ static long dir_rename(struct inode *old_dir, const struct qstr *old_name, struc
                 return -ENOTEMPTY;
             replaced->nlink = 0;
             new_dir->nlink--;
-        } else if (--replaced->nlink == 0 && S_ISREG(replaced->mode)) {
-            replaced->rdev = 1;
+        } else if (--replaced->nlink == 0) {
+            replaced->flags |= INODE_UNLINKED;
         }
         replaced->ctime = now_ktime();
         leave(from, e);
