@@ -81,7 +81,7 @@ long elf_read(struct file *f, struct elf_image *e)
     r = read_exact(f, e->ph, size, e->eh.e_phoff);
     u64 last_end = 0;
     e->align = PAGE_SIZE;
-    e->exec_stack = true; /* without PT_GNU_STACK; exec.c decides */
+    e->exec_stack = false; /* 64-bit Linux: also without PT_GNU_STACK */
     for (u32 i = 0; !r && i < e->eh.e_phnum; i++) {
         const Elf64_Phdr *p = &e->ph[i];
         if (p->p_type == PT_LOAD)

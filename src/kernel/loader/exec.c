@@ -16,6 +16,7 @@
 #include "core/random.h"
 #include "core/uaccess.h"
 #include "mm/mm.h"
+#include "vfs/dentry.h"
 #include "vfs/vfs.h"
 
 #define SCRIPT_LINE 256
