@@ -67,8 +67,8 @@ long broker_call(struct broker_args *a)
         wait_prepare(&calls.wait);
         if (done(i, seq))
             break;
-        wait_sleep_killable(NO_DEADLINE); /* a dying task still waits: the broker may yet write its slot */
-        host_yield();
+        if (wait_sleep_killable(NO_DEADLINE)) /* a dying task still waits: the broker may yet write its slot */
+            host_yield();
     }
     wait_finish();
     long r = q->result;
