@@ -1,6 +1,8 @@
 /* The mounts of a sandbox at boot (struct mail_mount of wire/broker.h), and the list of this kernel's own file systems. */
 #include "fs/mounts.h"
 
+#include <linux/fcntl.h>
+
 #include "base/string.h"
 #include "core/kmalloc.h"
 #include "core/panic.h"
@@ -114,6 +116,14 @@ long boot_mount(const struct mail_mount *m)
     struct path root, target;
     if (m->target[0] != '/')
         return -EINVAL;
+    if (m->kind == MOUNT_SYMLINK) {
+        const char *text = m->target + strlen(m->target) + 1;
+        struct path made;
+        long e = vfs_make(AT_FDCWD, m->target, S_IFLNK | 0777, 0, text, &made);
+        if (!e)
+            path_put(&made);
+        return e == -EEXIST ? 0 : e;
+    }
     long r = make_super(m, &sb, &source);
     if (r)
         return r;
