@@ -19,15 +19,14 @@
 #define GUEST_EXE_BASE (REGION + 0x04000000ul) /* PIE main program, brk behind it */
 #define GUEST_BRK_MAX (REGION + 0x10000000ul)
 
-/* The hole: nothing of the guest's may lie in [HOLE_START, HOLE_END). */
-#define HOLE_START (REGION + 0x10000000ul)
-#define HOLE_END (D_BASE + D_SIZE)
+/* The guest's address space ends here; above lie the kernel's segments and, wherever the host put it, the host's vDSO.
+ * A guest mapping or unmapping that reaches above is refused or cut. */
+#define GUEST_END (REGION + 0x10000000ul)
 
 #define KIMAGE_BASE (REGION + 0x10000000ul) /* the kernel image (see launch/kernel.ld); the filter's IP window */
 #define KIMAGE_SIZE 0x01000000ul            /* 16 MiB */
 #define R_BASE (REGION + 0x11000000ul)      /* rings with the broker */
 #define R_SIZE 0x00400000ul                 /* 4 MiB */
-#define HOST_VDSO_BASE (REGION + 0x11800000ul) /* host's vvar and vdso pages, moved here at launch */
 #define CARRIER_BASE (REGION + 0x12000000ul) /* private: per host thread stacks */
 #define CARRIER_SIZE 0x00010000ul           /* 64 KiB a slot */
 #define CARRIER_MAX 1536
@@ -36,6 +35,10 @@
 
 #define D_BASE 0x7f0000000000ul             /* data frames, shared by all stubs */
 #define D_SIZE 0x8000000000ul               /* 512 GiB of address space, sparse */
+
+/* Read-only images and the view pack, mapped whole in every stub for the kernel's own reading. */
+#define IMAGE_BASE 0x7f8000000000ul
+#define IMAGE_STRIDE 0x1000000000ul /* 64 GiB; image n at IMAGE_BASE + n * IMAGE_STRIDE, the pack at index FD_IMAGE_MAX */
 
 /* Host descriptor slots in every stub. */
 #define FD_K 0

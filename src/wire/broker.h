@@ -14,7 +14,7 @@
  * operations do not.
  *
  * Broker -> guest: the broker writes its data, then event_seq += 1 (its own counter, pwrite), then FUTEX_WAKE
- * on event_seq. Init's service thread waits there, looks at all rings, done_seq[] and the mail box, and wakes tasks.
+ * on the 32-bit word that starts with it. Init's service thread waits there, looks at all rings, done_seq[] and the mail box, and wakes tasks.
  *
  * Byte streams: rings of RING_SIZE bytes. The producer advances `head`, the consumer `tail` (free-running u32
  * byte counts). Out ring: guest produces. In ring: broker produces, but only up to the guest's `want` (so that
@@ -57,7 +57,8 @@ struct r_control_guest { /* page 0: written by the guest only */
 };
 
 struct r_control_broker { /* page 1: written by the broker only */
-    u32 event_seq;
+    u16 event_seq; /* the broker's half of the futex word: pwrite of two bytes, then FUTEX_WAKE */
+    u16 guest_seq; /* guest tasks wake the service thread by an atomic add here; never written by the broker */
     u32 mail_seq; /* a mail is in the box when mail_seq != mail_done */
     u32 mail_size;
     u32 pad;

@@ -1,0 +1,157 @@
+/* The host's signals: the only code that runs on a carrier's alternate stack.
+ *
+ * In guest code a SIGSYS (system call through the trap path), a fault or a kick (SIGURG) stores the guest's registers in the
+ * frame at the top of the kernel stack and redirects to event_entry: the host's sigreturn then restores the vector state, and
+ * the kernel goes on as if entered by an exception. In kernel code a kick between exit_lo and exit_hi restarts the exit path
+ * (its frame is unchanged); elsewhere it only interrupts a host sleep. A fault in kernel code goes to its fixup or panics. */
+#include "arch/x86_64/regs.h"
+#include "arch/x86_64/uaccess.h"
+#include "abi/syscalls.h"
+#include "boot/boot.h"
+#include "base/string.h"
+#include "core/panic.h"
+#include "host/host.h"
+#include "host/hostabi.h"
+#include "mm/mm.h"
+#include "proc/task.h"
+#include <asm/signal.h>
+#include <asm/sigcontext.h>
+#include <asm/siginfo.h>
+#include <asm/ucontext.h>
+
+extern char exit_lo[], exit_hi[], event_entry[], ret_to_user[];
+extern const u64 kfixup_start[], kfixup_end[];
+
+u64 user_fixup(u64 ip)
+{
+    for (const u64 *p = kfixup_start; p < kfixup_end; p += 2)
+        if (p[0] == ip)
+            return p[1];
+    return 0;
+}
+
+static bool in_kernel(u64 ip) { return ip - KIMAGE_BASE < KIMAGE_SIZE; }
+
+static void save_regs(const struct sigcontext *s, struct regs *r)
+{
+    r->r15 = s->r15, r->r14 = s->r14, r->r13 = s->r13, r->r12 = s->r12, r->rbp = s->rbp, r->rbx = s->rbx, r->r11 = s->r11;
+    r->r10 = s->r10, r->r9 = s->r9, r->r8 = s->r8, r->rax = s->rax, r->rcx = s->rcx, r->rdx = s->rdx, r->rsi = s->rsi;
+    r->rdi = s->rdi, r->rip = s->rip, r->flags = s->eflags, r->rsp = s->rsp;
+}
+
+static void kernel_event(struct carrier *c, int sig, struct siginfo *si, struct sigcontext *s)
+{
+    if (sig == SIGURG) {
+        if (s->rip >= (u64)exit_lo && s->rip < (u64)exit_hi) {
+            s->rsp = c->kstack_top - sizeof(struct regs);
+            s->rip = (u64)ret_to_user;
+        }
+        return;
+    }
+    u64 addr = (u64)si->si_addr, fix = user_fixup(s->rip);
+    if (fix && (sig == SIGSEGV || sig == SIGBUS)) {
+        struct mm *mm = c->task ? c->task->mm : NULL;
+        if (addr < GUEST_END && mm && !mutex_held(&mm->lock) && mm_fault(mm, addr, s->err))
+            return;
+        s->rip = fix;
+        return;
+    }
+    panic("signal %d in the kernel at ip %p address %p (task %u)", sig, (void *)s->rip, (void *)addr, c->task ? c->task->tid : 0);
+}
+
+void trap_handler(int sig, struct siginfo *si, struct ucontext *uc);
+void trap_handler(int sig, struct siginfo *si, struct ucontext *uc)
+{
+    u64 here = (u64)__builtin_frame_address(0);
+    struct carrier *c = (struct carrier *)(ALIGN_DOWN(here - CARRIER_BASE, CARRIER_SIZE) + CARRIER_BASE + SLOT_CARRIER);
+    struct sigcontext *s = (struct sigcontext *)&uc->uc_mcontext;
+    if (in_kernel(s->rip)) {
+        kernel_event(c, sig, si, s);
+        return;
+    }
+    __asm__ volatile("wrgsbase %0" ::"r"(c));
+    struct regs *r = (struct regs *)(c->kstack_top - sizeof(struct regs));
+    save_regs(s, r);
+    c->trap = (struct trap_info){.sig = sig, .code = si->si_code, .addr = (u64)si->si_addr, .trapno = s->trapno, .error = s->err};
+    r->kind = sig == SIGSYS ? ENTRY_TRAP : ENTRY_EVENT;
+    r->nr = sig == SIGSYS ? r->rax : ~0ull;
+    s->rsp = (u64)r;
+    s->rip = (u64)event_entry;
+    s->eflags &= ~0x40500ul; /* AC, DF, TF */
+}
+
+struct regs *current_regs(void);
+struct regs *current_regs(void) { return (struct regs *)(this_carrier()->kstack_top - sizeof(struct regs)); }
+
+void syscall_dispatch(struct regs *r);
+void syscall_again(struct regs *r);
+
+void syscall_dispatch(struct regs *r)
+{
+    u32 nr = (u32)r->nr;
+    syscall_fn fn = nr < SYSCALL_COUNT ? syscall_table[nr] : NULL;
+    if (unlikely(!fn)) {
+        boot_count_unknown(nr);
+        r->rax = (u64)-ENOSYS;
+        return;
+    }
+    long v = fn(r->rdi, r->rsi, r->rdx, r->r10, r->r8, r->r9);
+    r->rax = (u64)v;
+    if (unlikely(v <= -512 && v >= -516)) /* a restart code: the exit path decides */
+        atomic_or(&current_task()->core.work, WORK_SIGNAL);
+}
+
+/* Runs an interrupted call again: the exit path found no handler to run. */
+void syscall_again(struct regs *r)
+{
+    struct task *t = current_task();
+    if ((long)r->rax == -ERESTART_RESTARTBLOCK) {
+        r->rax = (u64)t->restart(t);
+        return;
+    }
+    r->rax = r->nr;
+    syscall_dispatch(r);
+}
+
+void event_dispatch(struct regs *r);
+void event_dispatch(struct regs *r)
+{
+    struct carrier *c = this_carrier();
+    struct trap_info ti = c->trap;
+    struct task *t = c->task;
+    switch (ti.sig) {
+    case SIGSYS:
+        r->rcx = r->rip;
+        r->r11 = r->flags;
+        syscall_dispatch(r);
+        break;
+    case SIGURG:
+        break;
+    case SIGSEGV:
+    case SIGBUS:
+        if (ti.code > 0 && ti.addr < GUEST_END && mm_fault(t->mm, ti.addr, ti.error))
+            break;
+        if (ti.addr < GUEST_END && ti.trapno == 14) {
+            int sig = ti.sig, code = mm_fault_signal(t->mm, ti.addr, ti.sig, &sig);
+            signal_force(sig, code, ti.addr);
+        } else {
+            signal_force(ti.sig, ti.code, ti.addr);
+        }
+        break;
+    default:
+        signal_force(ti.sig, ti.code, ti.addr);
+    }
+}
+
+/* First C code of a new host thread of a stub. */
+void carrier_start(struct carrier *c);
+void carrier_start(struct carrier *c)
+{
+    c->tid = c->task->core.host_tid;
+    c->robust.next = &c->robust.next;
+    c->robust.futex_offset = -8;
+    host_robust_list(&c->robust, sizeof(c->robust));
+    host_sigaltstack(carrier_slot_base(c->slot) + SLOT_ALTSTACK, SLOT_ALTSTACK_SIZE);
+    if (c->task->tls != ~0ull)
+        __asm__ volatile("wrfsbase %0" ::"r"(c->task->tls));
+}

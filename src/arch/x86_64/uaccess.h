@@ -1,0 +1,15 @@
+#ifndef HARENA_ARCH_UACCESS_H
+#define HARENA_ARCH_UACCESS_H
+
+#include "base/types.h"
+
+u64 user_copy(void *dst, const void *src, u64 size); /* bytes left after a fault, else 0 */
+u64 user_zero(void *dst, u64 size);
+long user_cas(u32 *p, u32 old, u32 new_val, u32 *seen);
+long user_xsave(void *area);
+long user_xrstor(const void *area);
+
+/* Where to go on after a fault at ip inside these routines; 0: none. */
+u64 user_fixup(u64 ip);
+
+#endif

@@ -1,0 +1,21 @@
+/* The host's vDSO functions, found at launch. The pointers lie in the first bytes of K (struct vdso_data), where the
+ * guest's own vDSO (arch/x86_64/gvdso.S) reads them too: a restored snapshot gets the new host's. */
+#ifndef HARENA_HOST_VDSO_H
+#define HARENA_HOST_VDSO_H
+
+#include <linux/time_types.h>
+#include "base/layout.h"
+#include "base/types.h"
+
+struct vdso_data { /* at K_BASE; offsets known to gvdso.S */
+    long (*clock_gettime)(int clock_id, struct __kernel_timespec *ts);
+    long (*gettimeofday)(void *tv, void *tz);
+    long (*time)(void *t);
+    long (*getcpu)(u32 *cpu, u32 *node, void *unused);
+    long (*clock_getres)(int clock_id, struct __kernel_timespec *ts);
+};
+#define VDSO_DATA ((struct vdso_data *)K_BASE)
+
+static inline void host_vdso_clock(int id, struct __kernel_timespec *ts) { VDSO_DATA->clock_gettime(id, ts); }
+
+#endif

@@ -1,0 +1,41 @@
+/* What lower modules (vfs, mm, ipc, net, tty) may know of the calling task, without knowing tasks.
+ * Implemented by proc/current.c; unit tests implement it with a fake. */
+#ifndef HARENA_CORE_CURRENT_H
+#define HARENA_CORE_CURRENT_H
+
+#include "base/types.h"
+
+struct task;
+struct mm;
+struct files;
+struct fs_info;
+
+struct cred { /* immutable once published; reference counted; replaced as a whole */
+    u32 refs;
+    u32 uid, euid, suid, fsuid;
+    u32 gid, egid, sgid, fsgid;
+    u64 cap_effective, cap_permitted, cap_inheritable, cap_bounding, cap_ambient;
+    u32 securebits;
+    bool no_new_privs;
+    u32 group_count;
+    u32 groups[]; /* supplementary, sorted */
+};
+
+struct task *current_task(void);
+const struct cred *current_cred(void);
+struct fs_info *current_fs(void); /* cwd, root, umask: vfs/fs_info.h */
+struct files *current_files(void);
+struct mm *current_mm(void);
+u32 current_tid(void);
+u32 current_tgid(void);
+u64 current_rlimit(int resource); /* soft limit; RLIM_INFINITY = ~0 */
+bool signal_pending(void); /* an unblocked signal, a freeze or an exit waits: sleeps unwind */
+void send_signal_current(int sig); /* SIGPIPE, SIGXFSZ to the calling thread */
+bool cred_in_group(const struct cred *c, u32 gid); /* fsgid or supplementary */
+bool capable(int cap); /* of the current task: CAP_* number */
+
+/* tty and file owners: signals to processes by id. -ESRCH. */
+long signal_pgrp(u32 pgid, int sig);
+long signal_pid(u32 pid, int sig);
+
+#endif

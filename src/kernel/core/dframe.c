@@ -1,0 +1,94 @@
+/* Windows of D: sizes are powers of four pages; a free list per size, refilled from a bump pointer. A freed window is
+ * punched at once when large, so that its memory goes back to the host and it reads as zeroes when reused. */
+#include "core/dframe.h"
+#include "core/errno.h"
+#include "core/kmalloc.h"
+#include "core/kstate.h"
+#include "core/mutex.h"
+#include "host/host.h"
+#include "base/string.h"
+#include <asm/mman.h>
+
+#define SIZES 14 /* 4 KiB * 4^13 = 256 GiB */
+
+struct free_win {
+    struct free_win *next;
+    u64 off;
+};
+
+static KSTATE struct {
+    struct mutex lock;
+    u64 next; /* bump pointer */
+    struct free_win *free[SIZES];
+    u64 used_pages, limit_pages;
+} dspace;
+
+static int size_index(u64 size)
+{
+    int i = 0;
+    while (i < SIZES && (PAGE_SIZE << (2 * i)) < size)
+        i++;
+    return i;
+}
+
+u64 dwin_alloc(u64 size, u64 *got)
+{
+    int i = size_index(size);
+    if (i >= SIZES)
+        return 0;
+    u64 real = PAGE_SIZE << (2 * i), off = 0;
+    mutex_lock(&dspace.lock);
+    struct free_win *w = dspace.free[i];
+    if (w) {
+        dspace.free[i] = w->next;
+        off = w->off;
+    } else {
+        if (!dspace.next)
+            dspace.next = 1ul << 20; /* offset 0 stays invalid */
+        u64 at = ALIGN_UP(dspace.next, MIN(real, 2ul << 20));
+        if (at + real <= D_SIZE) {
+            dspace.next = at + real;
+            off = at;
+        }
+    }
+    mutex_unlock(&dspace.lock);
+    if (w)
+        kfree(w);
+    *got = real;
+    return off;
+}
+
+void dwin_free(u64 off, u64 size)
+{
+    dwin_punch(off, size);
+    struct free_win *w = kmalloc(sizeof(*w));
+    if (!w)
+        return; /* address space is lost, memory is not */
+    int i = size_index(size);
+    w->off = off;
+    mutex_lock(&dspace.lock);
+    w->next = dspace.free[i];
+    dspace.free[i] = w;
+    mutex_unlock(&dspace.lock);
+}
+
+void dwin_punch(u64 off, u64 size)
+{
+    if (size)
+        host_madvise(D_BASE + off, size, MADV_REMOVE);
+}
+
+long dpages_charge(u64 pages)
+{
+    u64 used = atomic_add(&dspace.used_pages, pages);
+    if (dspace.limit_pages && used > dspace.limit_pages) {
+        atomic_sub(&dspace.used_pages, pages);
+        return -ENOSPC;
+    }
+    return 0;
+}
+
+void dpages_uncharge(u64 pages) { atomic_sub(&dspace.used_pages, pages); }
+u64 dpages_used(void) { return atomic_load(&dspace.used_pages); }
+u64 dpages_limit(void) { return dspace.limit_pages; }
+void dpages_set_limit(u64 pages) { dspace.limit_pages = pages; }

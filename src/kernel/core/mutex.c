@@ -1,0 +1,85 @@
+/* See mutex.h. The robust list follows the host ABI (Documentation/locking/robust-futex-ABI.rst): a list of nodes whose
+ * futex word lies at a fixed offset from them; here the node is mutex.next and the word lies 8 bytes before it. */
+#include "core/mutex.h"
+#include "arch/x86_64/regs.h"
+#include "core/errno.h"
+#include "core/panic.h"
+#include "host/host.h"
+
+#define SPIN_ROUNDS 200
+
+static void push_held(struct carrier *c, struct mutex *m)
+{
+    m->next = c->robust.next;
+    __asm__ volatile("" ::: "memory");
+    c->robust.next = &m->next;
+}
+
+static void pop_held(struct carrier *c, struct mutex *m)
+{
+    void **link = &c->robust.next;
+    while (*link != &m->next)
+        link = *link;
+    *link = m->next;
+}
+
+static noreturn_fn void holder_died(struct mutex *m)
+{
+    panic("a host thread died with the lock at %p held", (void *)m);
+}
+
+static void lock_slow(struct mutex *m, u32 tid)
+{
+    for (int i = 0; i < SPIN_ROUNDS; i++) {
+        if (atomic_load_relaxed(&m->word) == 0 && atomic_cas(&m->word, 0, tid))
+            return;
+        cpu_relax();
+    }
+    for (;;) {
+        u32 v = atomic_load(&m->word);
+        if (v == 0) {
+            if (atomic_cas(&m->word, 0, tid | MUTEX_WAITERS)) /* others may still wait */
+                return;
+            continue;
+        }
+        if (v & MUTEX_DIED)
+            holder_died(m);
+        if (!(v & MUTEX_WAITERS) && !atomic_cas(&m->word, v, v | MUTEX_WAITERS))
+            continue;
+        host_futex_wait(&m->word, v | MUTEX_WAITERS, NO_DEADLINE);
+    }
+}
+
+void mutex_lock(struct mutex *m)
+{
+    struct carrier *c = this_carrier();
+    c->robust.pending = &m->next;
+    if (!likely(atomic_cas(&m->word, 0, c->tid)))
+        lock_slow(m, c->tid);
+    push_held(c, m);
+    c->robust.pending = NULL;
+}
+
+bool mutex_trylock(struct mutex *m)
+{
+    struct carrier *c = this_carrier();
+    c->robust.pending = &m->next;
+    bool ok = atomic_cas(&m->word, 0, c->tid);
+    if (ok)
+        push_held(c, m);
+    c->robust.pending = NULL;
+    return ok;
+}
+
+void mutex_unlock(struct mutex *m)
+{
+    struct carrier *c = this_carrier();
+    c->robust.pending = &m->next;
+    pop_held(c, m);
+    u32 old = atomic_xchg(&m->word, 0);
+    if (unlikely(old & MUTEX_WAITERS))
+        host_futex_wake(&m->word, 1);
+    c->robust.pending = NULL;
+}
+
+bool mutex_held(const struct mutex *m) { return (atomic_load_relaxed(&m->word) & ~MUTEX_WAITERS) == this_carrier()->tid; }

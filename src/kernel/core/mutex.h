@@ -1,0 +1,32 @@
+/* The kernel's only lock: a sleeping mutex in K, robust.
+ *
+ * The word holds the owner's host tid, plus MUTEX_WAITERS. Uncontended lock and unlock are one atomic each.
+ * A contender spins briefly, then futex-waits. Every held mutex is linked into its carrier's robust list:
+ * when a host thread dies with a mutex held, the host marks the word, and the next contender panics the
+ * sandbox ("a holder died") instead of hanging.
+ *
+ * Not recursive. Never sleep (wait_event, host request) with a mutex held unless the module header says so;
+ * copying to or from guest memory under a mutex is allowed (faults are served by the host), except under mm->lock.
+ * Lock order: outermost first, see the module headers; global order:
+ *     tasklist_lock > mm->lock > inode->lock (parent before child) > dcache_lock > pipe/socket/files/epoll locks > waitq
+ *     locks > allocator locks. */
+#ifndef HARENA_CORE_MUTEX_H
+#define HARENA_CORE_MUTEX_H
+
+#include "base/types.h"
+
+struct mutex {
+    u32 word;
+    u32 pad;
+    struct mutex *next; /* robust list of the holder; tagged by the host ABI, see mutex.c */
+};
+
+#define MUTEX_WAITERS 0x80000000u
+#define MUTEX_DIED 0x40000000u
+
+void mutex_lock(struct mutex *m);
+bool mutex_trylock(struct mutex *m);
+void mutex_unlock(struct mutex *m);
+bool mutex_held(const struct mutex *m); /* by this carrier */
+
+#endif

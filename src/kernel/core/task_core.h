@@ -1,0 +1,26 @@
+/* The part of a task that the core knows: first member of struct task (entry.S tests `work` at offset 0). */
+#ifndef HARENA_CORE_TASK_CORE_H
+#define HARENA_CORE_TASK_CORE_H
+
+#include "core/wait.h"
+
+#define WORK_SIGNAL 1u  /* an unblocked signal is pending, or the group stops */
+#define WORK_EXIT 2u    /* the task must end: group exit, exec by another thread, SIGKILL */
+#define WORK_MASK 4u    /* a saved signal mask must be put back */
+
+#define WAKE_RUNNING 0u
+#define WAKE_PENDING 1u
+#define WAKE_SLEEPING 2u
+
+#define TASK_WAITERS 4
+
+struct task_core {
+    u32 work;
+    u32 wake; /* WAKE_*: the futex word it sleeps on */
+    u32 host_tid; /* of its carrier; written by the host's clone (PARENT_SETTID) */
+    u32 host_pid; /* of its stub */
+    u32 waiter_count;
+    struct waiter waiters[TASK_WAITERS];
+};
+
+#endif

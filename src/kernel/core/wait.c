@@ -1,0 +1,116 @@
+/* See wait.h. */
+#include "core/wait.h"
+#include "core/current.h"
+#include "core/errno.h"
+#include "core/panic.h"
+#include "core/task_core.h"
+
+static struct task_core *core(struct task *t) { return (struct task_core *)t; }
+
+void waitq_add(struct waitq *q, struct waiter *w)
+{
+    w->q = q;
+    mutex_lock(&q->lock);
+    if (w->exclusive)
+        list_add_tail(&q->waiters, &w->link);
+    else
+        list_add(&q->waiters, &w->link);
+    mutex_unlock(&q->lock);
+}
+
+void waitq_remove(struct waiter *w)
+{
+    struct waitq *q = w->q;
+    mutex_lock(&q->lock);
+    if (list_linked(&w->link))
+        list_del(&w->link);
+    mutex_unlock(&q->lock);
+    w->q = NULL;
+}
+
+static void prepare(struct waitq *q, bool exclusive)
+{
+    struct task_core *t = core(current_task());
+    atomic_store(&t->wake, WAKE_RUNNING);
+    for (u32 i = 0; i < t->waiter_count; i++) {
+        struct waiter *w = &t->waiters[i];
+        if (w->q != q)
+            continue;
+        if (!list_linked(&w->link)) /* an exclusive wake took it off */
+            waitq_add(q, w);
+        return;
+    }
+    BUG_ON(t->waiter_count == TASK_WAITERS);
+    struct waiter *w = &t->waiters[t->waiter_count++];
+    *w = (struct waiter){.task = current_task(), .exclusive = exclusive};
+    waitq_add(q, w);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+void wait_prepare(struct waitq *q) { prepare(q, false); }
+void wait_prepare_exclusive(struct waitq *q) { prepare(q, true); }
+
+void wait_finish(void)
+{
+    struct task_core *t = core(current_task());
+    for (u32 i = 0; i < t->waiter_count; i++)
+        waitq_remove(&t->waiters[i]);
+    t->waiter_count = 0;
+}
+
+static long sleep_until(u64 deadline, u32 interrupt)
+{
+    struct task_core *t = core(current_task());
+    for (;;) {
+        if (atomic_load(&t->wake) == WAKE_PENDING) {
+            atomic_store(&t->wake, WAKE_RUNNING);
+            return 0;
+        }
+        if (atomic_load(&t->work) & interrupt)
+            return -EINTR;
+        if (!atomic_cas(&t->wake, WAKE_RUNNING, WAKE_SLEEPING))
+            continue;
+        if (atomic_load(&t->work) & interrupt) {
+            atomic_cas(&t->wake, WAKE_SLEEPING, WAKE_RUNNING);
+            return -EINTR;
+        }
+        long r = host_futex_wait(&t->wake, WAKE_SLEEPING, deadline);
+        atomic_cas(&t->wake, WAKE_SLEEPING, WAKE_RUNNING);
+        if (r == -ETIMEDOUT && atomic_load(&t->wake) != WAKE_PENDING)
+            return -ETIMEDOUT;
+    }
+}
+
+long wait_sleep(u64 deadline) { return sleep_until(deadline, WORK_SIGNAL | WORK_EXIT); }
+long wait_sleep_killable(u64 deadline) { return sleep_until(deadline, WORK_EXIT); }
+
+void task_wake(struct task *task)
+{
+    struct task_core *t = core(task);
+    if (atomic_xchg(&t->wake, WAKE_PENDING) == WAKE_SLEEPING)
+        host_futex_wake(&t->wake, 1);
+}
+
+static void wake(struct waitq *q, u32 events, bool all)
+{
+    if (!waitq_active(q))
+        return;
+    mutex_lock(&q->lock);
+    struct waiter *w;
+    list_for_each(w, &q->waiters, link) {
+        bool taken = true;
+        if (w->func)
+            taken = w->func(w, events);
+        else
+            task_wake(w->task);
+        if (w->exclusive && taken && !all) {
+            if (!w->func)
+                list_del(&w->link);
+            break;
+        }
+    }
+    mutex_unlock(&q->lock);
+}
+
+void wake_up(struct waitq *q, u32 events) { wake(q, events, false); }
+void wake_up_all(struct waitq *q, u32 events) { wake(q, events, true); }

@@ -1,0 +1,274 @@
+/* Ending tasks and groups, and waiting for children. */
+#include "arch/x86_64/regs.h"
+#include "boot/boot.h"
+#include "core/kmalloc.h"
+#include "core/kstate.h"
+#include "core/panic.h"
+#include "core/uaccess.h"
+#include "host/host.h"
+#include "host/hostabi.h"
+#include "mm/mm.h"
+#include "proc/exec.h"
+#include "proc/futex.h"
+#include "proc/slot.h"
+#include "proc/task.h"
+#include "sys/syscall.h"
+#include "vfs/fs_info.h"
+#include <linux/resource.h>
+#include <linux/wait.h>
+#include <asm/signal.h>
+
+#define SI_CHLD(status) (((status) & 0x7f) == 0 ? 1 : (status) & 0x80 ? 3 : 2)
+
+void notify_parent_locked(struct tgroup *tg)
+{
+    struct tgroup *p = tg->parent;
+    if (!p)
+        return;
+    if (p->virtual_init) {
+        tgroup_release_locked(tg);
+        return;
+    }
+    struct ksigaction *a = &p->actions[SIGCHLD - 1];
+    bool reap = tg->exit_signal == SIGCHLD && (a->handler == 1 || (a->flags & SA_NOCLDWAIT));
+    if (tg->exit_signal && !(reap && a->handler == 1)) {
+        u8 info[128];
+        siginfo_user(info, tg->exit_signal, SI_CHLD(tg->exit_code), tg->tgid, tg->leader->cred ? tg->leader->cred->uid : 0);
+        ((int *)info)[6] = (tg->exit_code & 0x7f) ? tg->exit_code & 0x7f : (tg->exit_code >> 8) & 0xff;
+        signal_send_locked(p, NULL, tg->exit_signal, info);
+    }
+    if (reap)
+        tgroup_release_locked(tg);
+    wake_up_all(&p->child_wait, 1);
+}
+
+static void reparent_children_locked(struct tgroup *tg)
+{
+    struct tgroup *heir = tgroup_find_locked(INIT_PID), *c;
+    for (struct tgroup *p = tg->parent; p; p = p->parent)
+        if (p->subreaper && !p->zombie) {
+            heir = p;
+            break;
+        }
+    list_for_each(c, &tg->children, sibling) {
+        list_del(&c->sibling);
+        c->parent = heir;
+        list_add_tail(&heir->children, &c->sibling);
+        if (c->zombie)
+            notify_parent_locked(c);
+    }
+}
+
+/* The last task of its group has ended. tasklist_lock held. */
+static void group_ends_locked(struct tgroup *tg)
+{
+    reparent_children_locked(tg);
+    ktimer_cancel(&tg->alarm);
+    tg->zombie = true;
+    notify_parent_locked(tg);
+}
+
+/* Leaves the stub: the last carrier ends the host process. Nothing of the task may be used any more. */
+void carrier_leave(struct mm *mm, u32 slot)
+{
+    slot_give_back(mm, slot);
+    bool last = atomic_sub(&mm->live_carriers, 1) == 0;
+    mm_put(mm);
+    if (last)
+        host_exit_process(0);
+    host_exit_thread();
+}
+
+void task_exit(int status)
+{
+    struct task *t = current_task();
+    struct tgroup *tg = t->tg;
+    struct mm *mm = t->mm;
+    u32 slot = t->slot;
+    futex_exit(t);
+    if (t->clear_child_tid && mm->live_carriers > 1) {
+        if (!user_store32(t->clear_child_tid, 0))
+            futex_wake_addr(t->clear_child_tid, 1);
+    }
+    vfork_release(t);
+    struct files *files = t->files;
+    t->files = NULL;
+    files_put(files);
+    fs_info_put(t->fs);
+    t->fs = NULL;
+    mutex_lock(&tasklist_lock);
+    t->exited = true;
+    if (!tg->group_exit)
+        tg->exit_code = status;
+    bool leader = tg->leader == t, last = --tg->live == 0;
+    list_del(&t->tg_link);
+    u32 session = last ? tg->session_no : ~0u;
+    int code = tg->exit_code;
+    if (last)
+        group_ends_locked(tg); /* may free tg and its leader */
+    if (!leader)
+        task_free(t);
+    else if (!last)
+        t->core.host_tid = 0;
+    mutex_unlock(&tasklist_lock);
+    if (session != ~0u)
+        boot_session_ended(session, code);
+    carrier_leave(mm, slot);
+}
+
+void group_exit(int status)
+{
+    struct task *t = current_task(), *it;
+    mutex_lock(&tasklist_lock);
+    if (!t->tg->group_exit) {
+        t->tg->group_exit = true;
+        t->tg->exit_code = status;
+    }
+    list_for_each(it, &t->tg->tasks, tg_link)
+        if (it != t) {
+            atomic_or(&it->core.work, WORK_EXIT);
+            task_kick(it);
+        }
+    mutex_unlock(&tasklist_lock);
+    task_exit(status);
+}
+
+SYSCALL1(exit, int, code) { task_exit((code & 0xff) << 8); }
+SYSCALL1(exit_group, int, code) { group_exit((code & 0xff) << 8); }
+
+/* ---- waiting ---- */
+
+struct wait_request {
+    int which; /* P_ALL, P_PID, P_PGID */
+    u32 id;
+    int options;
+    bool waitid;
+    int status, code;
+    u32 pid, uid;
+};
+
+static bool matches(struct wait_request *w, struct tgroup *c)
+{
+    if (w->which == P_PID && c->tgid != w->id)
+        return false;
+    if (w->which == P_PGID && c->pgid != w->id)
+        return false;
+    bool cloned = c->exit_signal != SIGCHLD;
+    return (w->options & __WALL) || cloned == !!(w->options & __WCLONE);
+}
+
+static bool collect(struct wait_request *w, struct tgroup *me, struct tgroup *c)
+{
+    w->pid = c->tgid;
+    w->uid = c->leader->cred ? c->leader->cred->uid : 0;
+    if (c->zombie && (w->options & WEXITED)) {
+        w->status = c->exit_code;
+        w->code = SI_CHLD(c->exit_code);
+        if (!(w->options & WNOWAIT)) {
+            me->cutime += c->utime + c->cutime;
+            me->cstime += c->stime + c->cstime;
+            tgroup_release_locked(c);
+        }
+        return true;
+    }
+    if (c->stop_notify && c->stop_sig && (w->options & WSTOPPED)) {
+        w->status = (int)(c->stop_sig << 8) | 0x7f;
+        w->code = 5;
+        if (!(w->options & WNOWAIT))
+            c->stop_notify = false;
+        return true;
+    }
+    if (c->cont_notify && (w->options & WCONTINUED)) {
+        w->status = 0xffff;
+        w->code = 6;
+        if (!(w->options & WNOWAIT))
+            c->cont_notify = false;
+        return true;
+    }
+    return false;
+}
+
+/* 1 found, 0 nothing yet, -ECHILD. */
+static long scan(struct wait_request *w, struct tgroup *me)
+{
+    long r = -ECHILD;
+    struct tgroup *c;
+    mutex_lock(&tasklist_lock);
+    list_for_each(c, &me->children, sibling) {
+        if (!matches(w, c))
+            continue;
+        r = 0;
+        if (collect(w, me, c)) {
+            r = 1;
+            break;
+        }
+    }
+    mutex_unlock(&tasklist_lock);
+    return r;
+}
+
+static long do_wait(struct wait_request *w)
+{
+    struct tgroup *me = current_task()->tg;
+    long r;
+    for (;;) {
+        r = scan(w, me);
+        if (r || (w->options & WNOHANG))
+            break;
+        wait_prepare(&me->child_wait);
+        r = scan(w, me);
+        if (r)
+            break;
+        if (wait_sleep(NO_DEADLINE)) {
+            r = -ERESTARTSYS;
+            break;
+        }
+    }
+    wait_finish();
+    return r;
+}
+
+SYSCALL4(wait4, int, pid, uptr, ustatus, int, options, uptr, ru)
+{
+    if (options & ~(WNOHANG | WUNTRACED | WCONTINUED | __WNOTHREAD | __WCLONE | (int)__WALL))
+        return -EINVAL;
+    struct wait_request w = {.options = options | WEXITED};
+    w.which = pid == -1 ? P_ALL : pid > 0 ? P_PID : P_PGID;
+    w.id = pid > 0 ? (u32)pid : pid == 0 ? current_task()->tg->pgid : (u32)-pid;
+    long r = do_wait(&w);
+    if (r <= 0)
+        return r;
+    if (ustatus && put_user(w.status, ustatus))
+        return -EFAULT;
+    u8 zero[144] = {0};
+    if (ru && copy_to_user(ru, zero, sizeof(zero)))
+        return -EFAULT;
+    return w.pid;
+}
+
+SYSCALL5(waitid, int, which, u32, id, uptr, uinfo, int, options, uptr, ru)
+{
+    if ((options & ~(WNOHANG | WSTOPPED | WEXITED | WCONTINUED | WNOWAIT | __WNOTHREAD | __WCLONE | (int)__WALL)) ||
+        !(options & (WEXITED | WSTOPPED | WCONTINUED)) || which > P_PGID)
+        return -EINVAL;
+    struct wait_request w = {.which = which, .id = id, .options = options, .waitid = true};
+    if (which == P_PGID && !id)
+        w.id = current_task()->tg->pgid;
+    long r = do_wait(&w);
+    if (r < 0)
+        return r;
+    int info[32] = {0};
+    if (r > 0) {
+        info[0] = SIGCHLD;
+        info[2] = w.code;
+        info[4] = (int)w.pid;
+        info[5] = (int)w.uid;
+        info[6] = w.code >= 5 ? (w.code == 5 ? w.status >> 8 : SIGCONT) : w.code == 1 ? (w.status >> 8) & 0xff : w.status & 0x7f;
+    }
+    u8 zero[144] = {0};
+    if (uinfo && copy_to_user(uinfo, info, sizeof(info)))
+        return -EFAULT;
+    if (ru && copy_to_user(ru, zero, sizeof(zero)))
+        return -EFAULT;
+    return 0;
+}

@@ -1,0 +1,312 @@
+/* clone, fork, vfork. Three shapes: a thread (new host thread, same group), a process sharing memory (vfork, posix_spawn: new host
+ * thread in the same stub, own group), a process with its own memory (host clone of the stub: the host copies page tables). */
+#include "arch/x86_64/regs.h"
+#include "base/string.h"
+#include "core/kmalloc.h"
+#include "core/uaccess.h"
+#include "host/host.h"
+#include "host/hostabi.h"
+#include "mm/mm.h"
+#include "proc/cred.h"
+#include "proc/slot.h"
+#include "proc/task.h"
+#include "sys/syscall.h"
+#include "vfs/fs_info.h"
+#include <linux/mman.h>
+#include <linux/sched.h>
+
+struct regs *current_regs(void);
+
+struct clone_request {
+    u64 flags, stack, tls;
+    uptr ptid, ctid, pidfd;
+    int exit_signal;
+};
+
+long slot_prepare(u32 slot) /* maps the stacks of a slot in this stub */
+{
+    u64 base = carrier_slot_base(slot);
+    long r = host_mmap(base + SLOT_ALTSTACK, SLOT_ALTSTACK_SIZE, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (!is_err(r))
+        r = host_mmap(base + SLOT_KSTACK, CARRIER_SIZE - SLOT_KSTACK, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    return is_err(r) ? r : 0;
+}
+
+/* A slot whose last host thread has gone, with its carrier set up. */
+static struct carrier *slot_take(struct mm *mm)
+{
+    extern char syscall_entry[];
+    struct carrier *c = NULL;
+    mutex_lock(&mm->carrier_lock);
+    for (u32 i = 1; i < CARRIER_MAX; i++) {
+        u64 bit = 1ull << (i % 64);
+        bool mapped = mm->carriers_mapped[i / 64] & bit;
+        if (mm->carriers[i / 64] & bit)
+            continue;
+        if (mapped && atomic_load(&carrier_at(i)->alive))
+            continue;
+        if (!mapped && slot_prepare(i))
+            break;
+        mm->carriers_mapped[i / 64] |= bit;
+        mm->carriers[i / 64] |= bit;
+        c = carrier_at(i);
+        memset(c, 0, sizeof(*c));
+        c->self = c;
+        c->slot = i;
+        c->alive = 1;
+        c->entry = (u64)syscall_entry;
+        c->kstack_top = carrier_slot_base(i) + SLOT_CARRIER;
+        break;
+    }
+    mutex_unlock(&mm->carrier_lock);
+    return c;
+}
+
+void slot_give_back(struct mm *mm, u32 slot)
+{
+    mutex_lock(&mm->carrier_lock);
+    mm->carriers[slot / 64] &= ~(1ull << (slot % 64));
+    mutex_unlock(&mm->carrier_lock);
+}
+
+static void link_child(struct tgroup *parent, struct tgroup *tg)
+{
+    mutex_lock(&tasklist_lock);
+    tg->parent = parent;
+    list_add_tail(&parent->children, &tg->sibling);
+    mutex_unlock(&tasklist_lock);
+}
+
+static void share_resources(struct task *t, struct task *me, u64 flags)
+{
+    t->files = flags & CLONE_FILES ? me->files : files_clone(me->files);
+    if (flags & CLONE_FILES)
+        files_get(t->files);
+    t->fs = flags & CLONE_FS ? me->fs : fs_info_clone(me->fs);
+    if (flags & CLONE_FS)
+        fs_info_get(t->fs);
+    t->cred = me->cred;
+    cred_get(t->cred);
+    if (!(flags & CLONE_VM) || (flags & CLONE_VFORK)) {
+        t->alt_sp = me->alt_sp, t->alt_size = me->alt_size, t->alt_flags = me->alt_flags;
+    } else {
+        t->alt_flags = 2;
+    }
+}
+
+static void undo(struct task *t, bool new_group)
+{
+    if (t->files)
+        files_put(t->files);
+    if (t->fs)
+        fs_info_put(t->fs);
+    struct tgroup *tg = t->tg;
+    mutex_lock(&tasklist_lock);
+    list_del(&t->tg_link);
+    tg->live--;
+    if (new_group)
+        tgroup_release_locked(tg);
+    else
+        task_free(t);
+    mutex_unlock(&tasklist_lock);
+}
+
+static long clone_in_mm(struct task *t, struct clone_request *q)
+{
+    struct task *me = current_task();
+    struct carrier *c = slot_take(me->mm);
+    if (!c)
+        return -EAGAIN;
+    struct regs *frame = (struct regs *)(c->kstack_top - sizeof(*frame));
+    *frame = *current_regs();
+    frame->rax = 0;
+    frame->nr = ~0ull;
+    if (q->stack)
+        frame->rsp = q->stack;
+    c->task = t;
+    t->slot = c->slot;
+    t->core.host_pid = me->core.host_pid;
+    t->mm = me->mm;
+    mm_get(t->mm);
+    atomic_add(&t->mm->live_carriers, 1);
+    u64 fs;
+    __asm__ volatile("rdfsbase %0" : "=r"(fs));
+    t->tls = q->flags & CLONE_SETTLS ? q->tls : fs;
+    long r = host_clone_thread(HOST_CLONE_THREAD, frame, &t->core.host_tid, &c->alive, c);
+    if (r < 0) {
+        c->alive = 0;
+        atomic_sub(&t->mm->live_carriers, 1);
+        slot_give_back(me->mm, c->slot);
+        mm_put(t->mm);
+        return -EAGAIN;
+    }
+    return 0;
+}
+
+/* In the child's host process, on its copy of the kernel stack. */
+static void child_begins(struct task *t, struct clone_request *q)
+{
+    struct carrier *c = this_carrier();
+    c->task = t;
+    c->tid = t->core.host_pid = t->core.host_tid;
+    c->robust.next = &c->robust.next;
+    c->robust.pending = NULL;
+    host_robust_list(&c->robust, sizeof(c->robust));
+    mm_after_fork(t->mm);
+    if (q->flags & CLONE_SETTLS)
+        __asm__ volatile("wrfsbase %0" ::"r"(q->tls));
+    if (q->flags & CLONE_CHILD_SETTID && put_user(t->tid, q->ctid))
+        return;
+}
+
+/* Returns 0 in the parent, 1 in the child. */
+static long clone_process(struct task *t, struct clone_request *q)
+{
+    struct task *me = current_task();
+    u32 slot = this_carrier()->slot;
+    mm_lock(me->mm);
+    struct mm *mm = mm_copy(me->mm);
+    long r = -ENOMEM;
+    if (mm) {
+        memset(mm->carriers, 0, sizeof(mm->carriers));
+        memcpy(mm->carriers_mapped, me->mm->carriers_mapped, sizeof(mm->carriers_mapped));
+        mm->carriers[slot / 64] |= 1ull << (slot % 64);
+        mm->live_carriers = 1;
+        t->mm = mm;
+        t->slot = slot;
+        r = host_clone_process(HOST_CLONE_PROCESS, &t->core.host_tid);
+        if (r == 0) {
+            child_begins(t, q);
+            return 1;
+        }
+    }
+    mm_unlock(me->mm);
+    if (r < 0) {
+        if (mm)
+            mm_put(mm);
+        return -EAGAIN;
+    }
+    return 0;
+}
+
+static void vfork_wait(struct task *me, struct task *t, u32 tid)
+{
+    while (atomic_load(&me->vfork_waiting)) {
+        atomic_store(&me->core.wake, WAKE_RUNNING);
+        if (!atomic_load(&me->vfork_waiting))
+            break;
+        if (wait_sleep_killable(NO_DEADLINE)) {
+            mutex_lock(&tasklist_lock);
+            if (task_find_locked(tid) == t && t->vfork_parent == me)
+                t->vfork_parent = NULL;
+            mutex_unlock(&tasklist_lock);
+            break;
+        }
+    }
+}
+
+static long clone_task(struct clone_request *q)
+{
+    struct task *me = current_task();
+    bool thread = q->flags & CLONE_THREAD;
+    if (thread && !(q->flags & CLONE_SIGHAND))
+        return -EINVAL;
+    if ((q->flags & CLONE_SIGHAND) && !(q->flags & CLONE_VM))
+        return -EINVAL;
+    if (q->flags & (CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP))
+        return -EPERM;
+    struct tgroup *tg = thread ? me->tg : tgroup_alloc(me->tg);
+    struct task *t = tg ? task_alloc(me, tg) : NULL;
+    if (!t) {
+        if (!thread)
+            kfree(tg);
+        return -EAGAIN;
+    }
+    u32 tid = t->tid;
+    share_resources(t, me, q->flags);
+    if (!t->files || !t->fs) {
+        undo(t, !thread);
+        return -ENOMEM;
+    }
+    if (!thread) {
+        tg->exit_signal = q->exit_signal;
+        link_child(q->flags & CLONE_PARENT && me->tg->parent ? me->tg->parent : me->tg, tg);
+    }
+    if (q->flags & CLONE_CHILD_CLEARTID)
+        t->clear_child_tid = q->ctid;
+    if (q->flags & CLONE_PARENT_SETTID && put_user(tid, q->ptid)) {
+        undo(t, !thread);
+        return -EFAULT;
+    }
+    if (q->flags & CLONE_VFORK) {
+        t->vfork_parent = me;
+        atomic_store(&me->vfork_waiting, true);
+    }
+    if ((q->flags & CLONE_CHILD_SETTID) && (q->flags & CLONE_VM) && put_user(tid, q->ctid)) {
+        undo(t, !thread);
+        return -EFAULT;
+    }
+    long r = q->flags & CLONE_VM ? clone_in_mm(t, q) : clone_process(t, q);
+    if (r == 1) {
+        struct regs *regs = current_regs();
+        if (q->stack)
+            regs->rsp = q->stack;
+        return 0;
+    }
+    if (r < 0) {
+        undo(t, !thread);
+        return r;
+    }
+    if (q->flags & CLONE_VFORK)
+        vfork_wait(me, t, tid);
+    return tid;
+}
+
+void vfork_release(struct task *t)
+{
+    mutex_lock(&tasklist_lock);
+    struct task *p = t->vfork_parent;
+    t->vfork_parent = NULL;
+    if (p) {
+        atomic_store(&p->vfork_waiting, false);
+        task_wake(p);
+    }
+    mutex_unlock(&tasklist_lock);
+}
+
+SYSCALL5(clone, u64, flags, u64, stack, uptr, ptid, uptr, ctid, u64, tls)
+{
+    struct clone_request q = {flags & ~0xffull, stack, tls, ptid, ctid, ptid, (int)(flags & 0xff)};
+    if (q.flags & CLONE_PIDFD)
+        return -EINVAL;
+    return clone_task(&q);
+}
+
+SYSCALL0(fork)
+{
+    struct clone_request q = {.exit_signal = SIGCHLD};
+    return clone_task(&q);
+}
+
+SYSCALL0(vfork)
+{
+    struct clone_request q = {.flags = CLONE_VM | CLONE_VFORK, .exit_signal = SIGCHLD};
+    return clone_task(&q);
+}
+
+SYSCALL2(clone3, uptr, uargs, u64, size)
+{
+    u64 a[8] = {0}; /* flags pidfd child_tid parent_tid exit_signal stack stack_size tls */
+    if (size < 64)
+        return -EINVAL;
+    if (copy_from_user(a, uargs, 64))
+        return -EFAULT;
+    if (a[0] & (CLONE_PIDFD | 0x200000000ull) || a[4] > 64 || (a[5] == 0) != (a[6] == 0))
+        return -EINVAL;
+    struct clone_request q = {a[0] & ~0x100000000ull, a[5] ? a[5] + a[6] : 0, a[7], a[3], a[2], 0, (int)a[4]};
+    if (a[0] & 0x100000000ull) /* CLONE_CLEAR_SIGHAND */
+        return -EINVAL;
+    return clone_task(&q);
+}

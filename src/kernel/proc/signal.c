@@ -1,0 +1,321 @@
+/* Sending signals and choosing what to deliver. Frames are built by arch/x86_64/sigframe.c.
+ *
+ * All queues are under tasklist_lock. A sender queues, sets WORK_SIGNAL on a thread that does not block the signal and
+ * kicks it; the exit path (exit_work) then dequeues. Standard signals queue once, real-time ones up to RLIMIT_SIGPENDING. */
+#include "proc/signal.h"
+#include "base/string.h"
+#include "core/kmalloc.h"
+#include "core/kstate.h"
+#include "core/panic.h"
+#include "proc/task.h"
+#include "tty/session.h"
+#include <asm/signal.h>
+
+#define UNBLOCKABLE (SIGSET(SIGKILL) | SIGSET(SIGSTOP))
+#define STOP_SIGNALS (SIGSET(SIGSTOP) | SIGSET(SIGTSTP) | SIGSET(SIGTTIN) | SIGSET(SIGTTOU))
+#define IGNORED_BY_DEFAULT (SIGSET(SIGCHLD) | SIGSET(SIGURG) | SIGSET(SIGWINCH) | SIGSET(SIGCONT))
+
+static KSTATE struct waitq signal_queue; /* signalfd and sigtimedwait sleepers */
+
+struct waitq *signal_waitq(void) { return &signal_queue; }
+
+void siginfo_user(void *info, int sig, int code, u32 pid, u32 uid)
+{
+    memset(info, 0, 128);
+    int *p = info;
+    p[0] = sig;
+    p[2] = code;
+    p[4] = (int)pid;
+    p[5] = (int)uid;
+}
+
+static bool ignored(struct tgroup *tg, int sig)
+{
+    u64 h = tg->actions[sig - 1].handler;
+    return h == 1 || (h == 0 && (IGNORED_BY_DEFAULT & SIGSET(sig)));
+}
+
+static void drop_pending(struct sigpending *p, u64 set)
+{
+    struct sigqueue *q;
+    p->set &= ~set;
+    list_for_each(q, &p->queue, link)
+        if (SIGSET(*(int *)q->info) & set) {
+            list_del(&q->link);
+            kfree(q);
+        }
+}
+
+void signal_recalc(struct task *t)
+{
+    u64 set = (t->pending.set | t->tg->shared.set) & ~t->blocked;
+    if (set || t->tg->stop_sig)
+        atomic_or(&t->core.work, WORK_SIGNAL);
+    else
+        atomic_and(&t->core.work, ~WORK_SIGNAL);
+}
+
+static void resume_group(struct tgroup *tg)
+{
+    struct task *t;
+    drop_pending(&tg->shared, STOP_SIGNALS);
+    list_for_each(t, &tg->tasks, tg_link)
+        drop_pending(&t->pending, STOP_SIGNALS);
+    if (tg->stop_sig) {
+        tg->stop_sig = 0;
+        tg->cont_notify = true;
+        if (tg->parent)
+            wake_up_all(&tg->parent->child_wait, 1);
+    }
+    wake_up_all(&tg->stop_wait, 1);
+}
+
+long signal_send_locked(struct tgroup *tg, struct task *t, int sig, const void *info)
+{
+    if (tg->zombie || (tg->virtual_init && sig != SIGCHLD))
+        return 0;
+    struct task *it;
+    if (sig == SIGCONT || sig == SIGKILL)
+        resume_group(tg);
+    else if (STOP_SIGNALS & SIGSET(sig)) {
+        drop_pending(&tg->shared, SIGSET(SIGCONT));
+        list_for_each(it, &tg->tasks, tg_link)
+            drop_pending(&it->pending, SIGSET(SIGCONT));
+    }
+    if (sig == SIGKILL) {
+        tg->group_exit = true;
+        tg->exit_code = SIGKILL;
+        list_for_each(it, &tg->tasks, tg_link) {
+            atomic_or(&it->core.work, WORK_EXIT);
+            task_kick(it);
+        }
+        return 0;
+    }
+    struct task *target = t;
+    if (!t)
+        list_for_each(it, &tg->tasks, tg_link)
+            if (!it->exited && (!target || ((target->blocked & SIGSET(sig)) && !(it->blocked & SIGSET(sig)))))
+                target = it;
+    if (!target || (ignored(tg, sig) && !(target->blocked & SIGSET(sig))))
+        return 0;
+    struct sigpending *p = t ? &t->pending : &tg->shared;
+    if (sig < 32 && (p->set & SIGSET(sig)))
+        return 0;
+    struct sigqueue *q = kmalloc(sizeof(*q));
+    if (!q && sig >= 32)
+        return -EAGAIN;
+    if (q) {
+        memcpy(q->info, info, 128);
+        list_add_tail(&p->queue, &q->link);
+    }
+    p->set |= SIGSET(sig);
+    if (!(target->blocked & SIGSET(sig))) {
+        atomic_or(&target->core.work, WORK_SIGNAL);
+        task_kick(target);
+    }
+    wake_up_all(&signal_queue, 1);
+    return 0;
+}
+
+long signal_send_group(struct tgroup *tg, int sig, const void *info)
+{
+    mutex_lock(&tasklist_lock);
+    long r = signal_send_locked(tg, NULL, sig, info);
+    mutex_unlock(&tasklist_lock);
+    return r;
+}
+
+/* A fault of the calling task: cannot be blocked or ignored. */
+void signal_force(int sig, int code, u64 addr)
+{
+    struct task *t = current_task();
+    u8 info[128];
+    siginfo_user(info, sig, code, 0, 0);
+    memcpy(info + 16, &addr, 8);
+    mutex_lock(&tasklist_lock);
+    struct ksigaction *a = &t->tg->actions[sig - 1];
+    if ((t->blocked & SIGSET(sig)) || a->handler == 1)
+        a->handler = 0;
+    t->blocked &= ~SIGSET(sig);
+    signal_send_locked(t->tg, t, sig, info);
+    mutex_unlock(&tasklist_lock);
+}
+
+void signal_set_mask(struct task *t, u64 mask)
+{
+    mutex_lock(&tasklist_lock);
+    t->blocked = mask & ~UNBLOCKABLE;
+    signal_recalc(t);
+    mutex_unlock(&tasklist_lock);
+}
+
+void signal_set_temp_mask(u64 mask)
+{
+    struct task *t = current_task();
+    t->saved_blocked = t->blocked;
+    atomic_or(&t->core.work, WORK_MASK);
+    signal_set_mask(t, mask);
+}
+
+u64 signal_pending_set(void)
+{
+    struct task *t = current_task();
+    return t->pending.set | t->tg->shared.set;
+}
+
+static int take(struct sigpending *p, u64 mask, void *info)
+{
+    u64 set = p->set & mask;
+    if (!set)
+        return 0;
+    u64 sync = set & (SIGSET(SIGSEGV) | SIGSET(SIGBUS) | SIGSET(SIGILL) | SIGSET(SIGTRAP) | SIGSET(SIGFPE) | SIGSET(SIGSYS));
+    int sig = __builtin_ctzll(sync ? sync : set) + 1;
+    struct sigqueue *q, *found = NULL;
+    bool more = false;
+    list_for_each(q, &p->queue, link)
+        if (*(int *)q->info == sig) {
+            if (found) {
+                more = true;
+                break;
+            }
+            found = q;
+        }
+    if (found) {
+        memcpy(info, found->info, 128);
+        list_del(&found->link);
+        kfree(found);
+    } else {
+        siginfo_user(info, sig, 0, 0, 0);
+    }
+    if (!more)
+        p->set &= ~SIGSET(sig);
+    return sig;
+}
+
+long signal_dequeue(u64 mask, void *info)
+{
+    struct task *t = current_task();
+    mutex_lock(&tasklist_lock);
+    int sig = take(&t->pending, mask, info);
+    if (!sig)
+        sig = take(&t->tg->shared, mask, info);
+    signal_recalc(t);
+    mutex_unlock(&tasklist_lock);
+    return sig;
+}
+
+void signal_flush_on_exec(struct task *t)
+{
+    for (int i = 0; i < 64; i++) {
+        struct ksigaction *a = &t->tg->actions[i];
+        if (a->handler != 1)
+            a->handler = 0;
+        a->flags = a->mask = a->restorer = 0;
+    }
+    t->alt_sp = t->alt_size = 0;
+    t->alt_flags = 2; /* SS_DISABLE */
+}
+
+/* Stops the calling task while its group is stopped. */
+static void stop_wait(struct task *t)
+{
+    while (t->tg->stop_sig && !(t->core.work & WORK_EXIT)) {
+        wait_prepare(&t->tg->stop_wait);
+        if (t->tg->stop_sig && wait_sleep_killable(NO_DEADLINE))
+            break;
+    }
+    wait_finish();
+    mutex_lock(&tasklist_lock);
+    signal_recalc(t);
+    mutex_unlock(&tasklist_lock);
+}
+
+static void stop_group(struct task *t, int sig)
+{
+    struct task *it;
+    mutex_lock(&tasklist_lock);
+    t->tg->stop_sig = (u32)sig;
+    t->tg->stop_notify = true;
+    list_for_each(it, &t->tg->tasks, tg_link) {
+        atomic_or(&it->core.work, WORK_SIGNAL);
+        if (it != t)
+            task_kick(it);
+    }
+    if (t->tg->parent) {
+        u8 info[128];
+        siginfo_user(info, SIGCHLD, 5 /* CLD_STOPPED */, t->tg->tgid, t->cred->uid);
+        ((int *)info)[6] = sig;
+        if (!(t->tg->parent->actions[SIGCHLD - 1].flags & SA_NOCLDSTOP))
+            signal_send_locked(t->tg->parent, NULL, SIGCHLD, info);
+        wake_up_all(&t->tg->parent->child_wait, 1);
+    }
+    mutex_unlock(&tasklist_lock);
+}
+
+long sigframe_setup(struct regs *r, int sig, const void *info, const struct ksigaction *a, u64 mask);
+void syscall_again(struct regs *r);
+
+static bool is_restart(long v) { return v == -ERESTARTSYS || v == -ERESTARTNOINTR || v == -ERESTARTNOHAND || v == -ERESTART_RESTARTBLOCK; }
+
+static void deliver(struct task *t, struct regs *r, int sig, void *info)
+{
+    struct ksigaction a = t->tg->actions[sig - 1];
+    if (a.handler == 1)
+        return;
+    if (a.handler == 0) {
+        if (IGNORED_BY_DEFAULT & SIGSET(sig))
+            return;
+        if (STOP_SIGNALS & SIGSET(sig)) {
+            if (sig == SIGSTOP || !pgrp_orphaned(t->tg->pgid))
+                stop_group(t, sig);
+            return;
+        }
+        group_exit(sig);
+    }
+    if (r->nr != ~0ull && is_restart((long)r->rax)) {
+        bool restart = (long)r->rax == -ERESTARTNOINTR || ((long)r->rax == -ERESTARTSYS && (a.flags & SA_RESTART));
+        if (restart) { /* the frame re-enters the kernel with the call's number: rcx is where it returns to */
+            extern char syscall_entry[];
+            r->rax = r->nr;
+            r->rcx = r->rip;
+            r->rip = (u64)syscall_entry;
+        } else {
+            r->rax = (u64)-EINTR;
+        }
+    }
+    r->nr = ~0ull;
+    u64 mask = t->core.work & WORK_MASK ? t->saved_blocked : t->blocked;
+    atomic_and(&t->core.work, ~WORK_MASK);
+    if (a.flags & SA_RESETHAND)
+        t->tg->actions[sig - 1].handler = 0;
+    if (sigframe_setup(r, sig, info, &a, mask)) {
+        t->tg->actions[SIGSEGV - 1].handler = 0;
+        group_exit(SIGSEGV);
+    }
+    signal_set_mask(t, t->blocked | a.mask | (a.flags & SA_NODEFER ? 0 : SIGSET(sig)));
+}
+
+/* Called by entry.S while task->work is not zero, registers saved in *r. */
+void exit_work(struct regs *r);
+void exit_work(struct regs *r)
+{
+    struct task *t = current_task();
+    u8 info[128];
+    if (t->core.work & WORK_EXIT)
+        task_exit(t->tg->exit_code);
+    if (t->tg->stop_sig)
+        stop_wait(t);
+    long sig = signal_dequeue(~t->blocked, info);
+    if (sig) {
+        deliver(t, r, (int)sig, info);
+        return;
+    }
+    if (t->core.work & (WORK_EXIT | WORK_SIGNAL))
+        return;
+    if (t->core.work & WORK_MASK) {
+        atomic_and(&t->core.work, ~WORK_MASK);
+        signal_set_mask(t, t->saved_blocked);
+    }
+    if (r->nr != ~0ull && is_restart((long)r->rax))
+        syscall_again(r);
+}

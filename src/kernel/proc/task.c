@@ -1,0 +1,165 @@
+/* Task and process tables. */
+#include "proc/task.h"
+#include "base/string.h"
+#include "core/kmalloc.h"
+#include "core/kstate.h"
+#include "core/panic.h"
+#include "host/host.h"
+#include "vfs/fs_info.h"
+#include "mm/mm.h"
+#include "proc/cred.h"
+#include "proc/exec.h"
+#include <linux/resource.h>
+#include <linux/time.h>
+
+KSTATE struct mutex tasklist_lock;
+static KSTATE struct task *pid_task[PID_MAX];
+static KSTATE u32 last_pid, task_count;
+
+static u32 pid_alloc_locked(struct task *t)
+{
+    for (u32 i = 1; i < PID_MAX; i++) {
+        u32 p = (last_pid + i) % PID_MAX;
+        if (p < 2 || pid_task[p])
+            continue;
+        pid_task[p] = t;
+        return last_pid = p;
+    }
+    return 0;
+}
+
+struct task *task_find_locked(u32 tid) { return tid < PID_MAX ? pid_task[tid] : NULL; }
+
+struct tgroup *tgroup_find_locked(u32 pid)
+{
+    struct task *t = task_find_locked(pid);
+    return t && t->tg->tgid == pid ? t->tg : NULL;
+}
+
+struct tgroup *tgroup_next_locked(u32 from)
+{
+    for (u32 p = from; p < PID_MAX; p++)
+        if (pid_task[p] && pid_task[p]->tg->tgid == p)
+            return pid_task[p]->tg;
+    return NULL;
+}
+
+struct tgroup *tgroup_alloc(struct tgroup *like)
+{
+    struct tgroup *tg = knew(struct tgroup);
+    if (!tg)
+        return NULL;
+    tg->session_no = ~0u;
+    tg->exit_signal = 17;
+    tg->start_time = host_clock(CLOCK_MONOTONIC);
+    if (like) {
+        memcpy(tg->actions, like->actions, sizeof(tg->actions));
+        memcpy(tg->rlimits, like->rlimits, sizeof(tg->rlimits));
+        tg->pgid = like->pgid;
+        tg->sid = like->sid;
+        return tg;
+    }
+    for (int i = 0; i < 16; i++)
+        tg->rlimits[i][0] = tg->rlimits[i][1] = ~0ull;
+    tg->rlimits[RLIMIT_NOFILE][0] = 1024;
+    tg->rlimits[RLIMIT_NOFILE][1] = 65536;
+    tg->rlimits[RLIMIT_STACK][0] = 8 << 20;
+    tg->rlimits[RLIMIT_CORE][0] = 0;
+    tg->rlimits[RLIMIT_NPROC][0] = tg->rlimits[RLIMIT_NPROC][1] = 16384;
+    tg->rlimits[RLIMIT_SIGPENDING][0] = tg->rlimits[RLIMIT_SIGPENDING][1] = 4096;
+    return tg;
+}
+
+/* The new task is in the pid table and in tg, but nobody runs it yet. */
+struct task *task_alloc(struct task *like, struct tgroup *tg)
+{
+    struct task *t = knew(struct task);
+    if (!t)
+        return NULL;
+    t->tg = tg;
+    t->tls = ~0ull;
+    if (like) {
+        t->blocked = like->blocked;
+        memcpy(t->comm, like->comm, sizeof(t->comm));
+    }
+    mutex_lock(&tasklist_lock);
+    t->tid = pid_alloc_locked(t);
+    if (t->tid) {
+        task_count++;
+        if (!tg->leader) {
+            tg->leader = t;
+            tg->tgid = t->tid;
+        }
+        tg->live++;
+        list_add_tail(&tg->tasks, &t->tg_link);
+    }
+    mutex_unlock(&tasklist_lock);
+    if (!t->tid) {
+        kfree(t);
+        return NULL;
+    }
+    return t;
+}
+
+/* tasklist_lock held for the table; frees what it owns no more: files and the like are put by the exit path. */
+void task_free(struct task *t)
+{
+    pid_task[t->tid] = NULL;
+    task_count--;
+    struct sigqueue *q;
+    list_for_each(q, &t->pending.queue, link)
+        kfree(q);
+    cred_put(t->cred);
+    kfree(t);
+}
+
+void tgroup_release_locked(struct tgroup *tg)
+{
+    struct sigqueue *q;
+    list_for_each(q, &tg->shared.queue, link)
+        kfree(q);
+    if (list_linked(&tg->sibling))
+        list_del(&tg->sibling);
+    task_free(tg->leader);
+    kfree(tg);
+}
+
+void task_kick(struct task *t)
+{
+    if (atomic_load(&t->core.wake) == WAKE_SLEEPING)
+        host_futex_wake(&t->core.wake, 1);
+    else if (t != current_task() && t->core.host_tid)
+        host_kick(t->core.host_pid, t->core.host_tid);
+}
+
+void task_replace_leader_locked(struct task *me)
+{
+    struct task *old = me->tg->leader;
+    u32 tgid = me->tg->tgid;
+    pid_task[me->tid] = NULL;
+    task_free(old);
+    me->tid = tgid;
+    pid_task[tgid] = me;
+    me->tg->leader = me;
+}
+
+/* The kernel's own process 1: adopts and reaps orphans; its carrier is init's service thread. */
+struct task *task_make_init(void)
+{
+    struct tgroup *tg = tgroup_alloc(NULL);
+    struct task *t = knew(struct task);
+    if (!tg || !t)
+        return NULL;
+    tg->virtual_init = true;
+    tg->leader = t;
+    tg->tgid = tg->pgid = tg->sid = t->tid = INIT_PID;
+    tg->live = 1;
+    t->tg = tg;
+    t->tls = ~0ull;
+    t->blocked = ~0ull;
+    list_add_tail(&tg->tasks, &t->tg_link);
+    str_copy(t->comm, "init", sizeof(t->comm));
+    pid_task[INIT_PID] = t;
+    last_pid = INIT_PID;
+    return t;
+}

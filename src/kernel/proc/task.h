@@ -1,0 +1,120 @@
+/* Tasks (guest threads) and thread groups (guest processes); see design in docs/ARCHITECTURE.md.
+ *
+ * Locks: tasklist_lock guards the pid table, parent/child links, group membership, exit and stop states and all signal
+ * queues and masks seen by others; it is short and leaf towards wait queues. Fields marked (own) are touched by the task alone.
+ * A task struct lives until it is reaped (leader) or has left its group (others); references are never kept outside the lock. */
+#ifndef HARENA_PROC_TASK_H
+#define HARENA_PROC_TASK_H
+
+#include "arch/x86_64/regs.h"
+#include "base/list.h"
+#include "core/current.h"
+#include "core/task_core.h"
+#include "time/timer.h"
+#include "vfs/vfs.h"
+
+#define PID_MAX 32768
+#define INIT_PID 1
+#define SIGSET(s) (1ull << ((s) - 1))
+
+struct ksigaction {
+    u64 handler, flags, restorer, mask;
+};
+
+struct sigqueue {
+    struct list link;
+    u8 info[128]; /* siginfo as Linux lays it out */
+};
+
+struct sigpending {
+    u64 set;
+    struct list queue;
+};
+
+struct tgroup {
+    u32 tgid, pgid, sid;
+    u32 live; /* tasks that have not ended */
+    struct task *leader;
+    struct tgroup *parent;
+    struct list children, sibling, tasks;
+    struct sigpending shared;
+    struct ksigaction actions[64];
+    struct waitq child_wait; /* wait4 of this group */
+    struct waitq stop_wait;
+    bool group_exit, zombie, session_leader, execed, virtual_init, stop_notify, cont_notify;
+    u32 stop_sig; /* stopped by */
+    int exit_code; /* wait status */
+    int exit_signal; /* to the parent; 0 none */
+    u32 session_no; /* broker's session of the first process, ~0 else */
+    struct tty *tty; /* of the session, on its leader */
+    u64 rlimits[16][2];
+    struct ktimer alarm;
+    u64 alarm_interval;
+    u64 start_time, utime, stime, cutime, cstime;
+    u32 pdeath_sig;
+    bool subreaper;
+};
+
+struct task {
+    struct task_core core;
+    u32 tid;
+    u32 slot; /* carrier */
+    struct tgroup *tg;
+    struct mm *mm;
+    struct files *files;
+    struct fs_info *fs;
+    struct cred *cred;
+    struct list tg_link;
+    struct sigpending pending;
+    u64 blocked, saved_blocked;
+    u64 alt_sp, alt_size;
+    u32 alt_flags;
+    uptr clear_child_tid, robust_list;
+    u64 tls; /* fs base a new thread starts with; ~0: keep */
+    struct task *vfork_parent; /* sleeping until we exec or end */
+    bool vfork_waiting, exited;
+    long (*restart)(struct task *t); /* -ERESTART_RESTARTBLOCK */
+    u64 restart_deadline, restart_arg;
+    struct { /* futex wait */
+        struct list link;
+        void *obj;
+        u64 off;
+        u32 bits, woken;
+    } futex;
+    struct exec_args *exec; /* handed over to a spare stub */
+    char comm[16];
+    u64 utime_base;
+};
+
+extern struct mutex tasklist_lock;
+
+struct task *task_alloc(struct task *like, struct tgroup *tg); /* like NULL: first process */
+struct tgroup *tgroup_alloc(struct tgroup *like);
+void task_free(struct task *t);
+struct task *task_make_init(void);
+struct task *task_find_locked(u32 tid);
+struct tgroup *tgroup_find_locked(u32 pid);
+struct tgroup *tgroup_next_locked(u32 from); /* lowest tgid >= from, NULL */
+void tgroup_release_locked(struct tgroup *tg); /* reap */
+
+void task_kick(struct task *t); /* t->work was set: make it look */
+noreturn_fn void task_exit(int status); /* the calling task only */
+noreturn_fn void group_exit(int status);
+void notify_parent_locked(struct tgroup *tg);
+void vfork_release(struct task *t);
+
+/* Signals (signal.c) */
+long signal_send_locked(struct tgroup *tg, struct task *t, int sig, const void *info); /* t NULL: to the group */
+long signal_send_group(struct tgroup *tg, int sig, const void *info);
+void signal_force(int sig, int code, u64 addr); /* from a fault of the calling task */
+void signal_recalc(struct task *t);
+void signal_set_mask(struct task *t, u64 mask);
+void signal_set_temp_mask(u64 mask);
+void signal_flush_on_exec(struct task *t);
+void siginfo_user(void *info, int sig, int code, u32 pid, u32 uid);
+
+/* Stubs (stub.c): host processes waiting for a task to carry. */
+void stubs_refill(void); /* init's service thread */
+long stub_hand_over(struct task *t); /* t with ->exec and ->mm set; -EAGAIN */
+
+#endif

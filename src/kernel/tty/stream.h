@@ -1,0 +1,19 @@
+/* The outside's byte streams (standard input and output of a session): rings of R, see wire/broker.h. */
+#ifndef HARENA_TTY_STREAM_H
+#define HARENA_TTY_STREAM_H
+
+#include "vfs/vfs.h"
+#include "wire/broker.h"
+
+/* Standard files of a new session: out[0..2], each referenced. With SPAWN_TTY all three are one new terminal. */
+long stream_open_stdio(const struct mail_spawn *m, struct file *out[3]);
+
+/* Init's service thread, after event_seq has changed: looks at all rings, wakes readers and writers, feeds terminals. */
+void streams_event(void);
+
+/* MAIL_WINSIZE. -ESRCH: the session has no terminal. */
+long console_winsize(u32 session, u16 rows, u16 cols, u16 xpixel, u16 ypixel);
+/* The terminal of a session (referenced; NULL): boot makes it the controlling terminal of the first process. */
+struct tty *console_tty(u32 session);
+
+#endif

@@ -1,0 +1,209 @@
+/* The first code of a sandbox's first process: a fresh exec of the kernel image with empty argv and environment.
+ *
+ * Order: check what was inherited; host vDSO found; handlers; the listener filter and its hand-over to the broker; K and carrier
+ * stack; the main filter; only then shared memory is read. Descriptors: see wire/broker.h's layout (base/layout.h FD_*), 8 = the
+ * broker's socket. Every failure ends with an exit status that the broker reports (LAUNCH_*). */
+#include <asm/mman.h>
+#include <asm/prctl.h>
+#include <asm/siginfo.h>
+#include <asm/signal.h>
+#include <asm/unistd.h>
+#include <linux/audit.h>
+#include <linux/auxvec.h>
+#include <linux/elf.h>
+#include <linux/filter.h>
+#include <linux/prctl.h>
+#include <linux/seccomp.h>
+#include <linux/uio.h>
+#include "arch/x86_64/regs.h"
+#include "base/string.h"
+#include "hostabi_filter.h"
+#include "host/hostabi.h"
+#include "host/syscall.h"
+#include "host/vdso.h"
+
+#define FD_SOCKET 8
+
+enum { LAUNCH_NO_FSGSBASE = 101, LAUNCH_NO_VDSO, LAUNCH_MAP, LAUNCH_SIGNALS, LAUNCH_FILTER, LAUNCH_SEND, LAUNCH_CLOSE };
+
+static noreturn_fn void launch_fail(int code)
+{
+    for (;;)
+        RAW1(__NR_exit_group, code);
+}
+
+static u64 launch_auxv(u64 *sp, u64 type)
+{
+    u64 *p = sp + 1 + sp[0] + 1;
+    while (*p)
+        p++;
+    for (p++; p[0]; p += 2)
+        if (p[0] == type)
+            return p[1];
+    return 0;
+}
+
+static void *launch_vdso_symbol(u64 base, const char *name)
+{
+    Elf64_Ehdr *e = (void *)base;
+    Elf64_Phdr *ph = (void *)(base + e->e_phoff);
+    Elf64_Dyn *dyn = NULL;
+    u64 bias = base;
+    for (int i = 0; i < e->e_phnum; i++) {
+        if (ph[i].p_type == PT_LOAD)
+            bias = base + ph[i].p_offset - ph[i].p_vaddr;
+        else if (ph[i].p_type == PT_DYNAMIC)
+            dyn = (void *)(base + ph[i].p_offset);
+    }
+    Elf64_Sym *sym = NULL;
+    const char *str = NULL;
+    u64 count = 0;
+    for (; dyn && dyn->d_tag; dyn++) {
+        u64 p = dyn->d_un.d_ptr < base ? bias + dyn->d_un.d_ptr : dyn->d_un.d_ptr;
+        if (dyn->d_tag == DT_SYMTAB)
+            sym = (void *)p;
+        else if (dyn->d_tag == DT_STRTAB)
+            str = (void *)p;
+        else if (dyn->d_tag == DT_HASH)
+            count = ((u32 *)p)[1];
+    }
+    if (!sym || !str)
+        return NULL;
+    if (!count) /* only a GNU hash table: the string table follows the symbols */
+        count = ((u64)str - (u64)sym) / sizeof(*sym);
+    for (u64 i = 0; i < count; i++)
+        if (sym[i].st_shndx && !strcmp(str + sym[i].st_name, name))
+            return (void *)(bias + sym[i].st_value);
+    return NULL;
+}
+
+static void launch_map(u64 addr, u64 size, int prot, int flags, int fd)
+{
+    if (RAW6(__NR_mmap, addr, size, prot, flags | MAP_FIXED_NOREPLACE, fd, 0) != (long)addr)
+        launch_fail(LAUNCH_MAP);
+}
+
+static void launch_segments(u64 *sp)
+{
+    u64 vdso = launch_auxv(sp, AT_SYSINFO_EHDR);
+    if (!vdso)
+        launch_fail(LAUNCH_NO_VDSO);
+    launch_map(K_BASE, K_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, FD_K);
+    launch_map(D_BASE, D_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, FD_D);
+    launch_map(R_BASE, R_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, FD_R);
+    struct vdso_data *v = VDSO_DATA;
+    v->clock_gettime = launch_vdso_symbol(vdso, "__vdso_clock_gettime");
+    v->gettimeofday = launch_vdso_symbol(vdso, "__vdso_gettimeofday");
+    v->time = launch_vdso_symbol(vdso, "__vdso_time");
+    v->getcpu = launch_vdso_symbol(vdso, "__vdso_getcpu");
+    v->clock_getres = launch_vdso_symbol(vdso, "__vdso_clock_getres");
+    if (!v->clock_gettime || !v->gettimeofday || !v->time || !v->getcpu || !v->clock_getres)
+        launch_fail(LAUNCH_NO_VDSO);
+}
+
+static struct carrier *launch_carrier(void)
+{
+    extern char syscall_entry[];
+    u64 base = carrier_slot_base(0);
+    launch_map(base + SLOT_ALTSTACK, SLOT_ALTSTACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    launch_map(base + SLOT_KSTACK, CARRIER_SIZE - SLOT_KSTACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    struct carrier *c = carrier_at(0);
+    c->self = c;
+    c->alive = 1;
+    c->entry = (u64)syscall_entry;
+    c->kstack_top = base + SLOT_CARRIER;
+    c->robust.next = &c->robust.next;
+    c->robust.futex_offset = -8;
+    __asm__ volatile("wrgsbase %0" ::"r"(c));
+    return c;
+}
+
+static void launch_signals(void)
+{
+    extern void trap_handler(int, struct siginfo *, void *);
+    extern char host_sigreturn[];
+    static const int sigs[] = {SIGSYS, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGURG};
+    struct {
+        void *handler;
+        u64 flags;
+        void *restorer;
+        u64 mask;
+    } sa = {(void *)trap_handler, SA_SIGINFO | SA_ONSTACK | SA_NODEFER | 0x04000000, host_sigreturn, 0};
+    u64 none = 0;
+    for (u32 i = 0; i < ARRAY_COUNT(sigs); i++)
+        if (RAW4(__NR_rt_sigaction, sigs[i], &sa, NULL, 8))
+            launch_fail(LAUNCH_SIGNALS);
+    /* children are reaped by the host */
+    sa.handler = (void *)1;
+    if (RAW4(__NR_rt_sigaction, SIGCHLD, &sa, NULL, 8))
+        launch_fail(LAUNCH_SIGNALS);
+    RAW4(__NR_rt_sigprocmask, SIG_SETMASK, &none, NULL, 8);
+    RAW2(__NR_sigaltstack, (&(struct sigaltstack){.ss_sp = (void *)(carrier_slot_base(0) + SLOT_ALTSTACK), .ss_size = SLOT_ALTSTACK_SIZE}), NULL);
+}
+
+/* The first filter raises the notification on getpgrp and allows all else; its listener goes to the broker. */
+static void launch_listener(void)
+{
+    struct sock_filter f[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_getpgrp, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog prog = {ARRAY_COUNT(f), f};
+    if (RAW5(__NR_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+        launch_fail(LAUNCH_FILTER);
+    long fd = RAW3(__NR_seccomp, SECCOMP_SET_MODE_FILTER,
+                   SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &prog);
+    if (fd < 0)
+        launch_fail(LAUNCH_FILTER);
+    struct {
+        u64 len;
+        int level, type;
+        int fd, pad;
+    } control = {20, 1 /* SOL_SOCKET */, 1 /* SCM_RIGHTS */, (int)fd, 0};
+    struct iovec iov = {"LSTN", 4};
+    struct {
+        void *name;
+        u64 namelen;
+        struct iovec *iov;
+        u64 iovlen;
+        void *control;
+        u64 controllen;
+        u64 flags;
+    } msg = {.iov = &iov, .iovlen = 1, .control = &control, .controllen = sizeof(control)};
+    if (RAW3(__NR_sendmsg, FD_SOCKET, &msg, 0) != 4)
+        launch_fail(LAUNCH_SEND);
+    if (RAW3(__NR_close_range, FD_SOCKET, ~0u, 0))
+        launch_fail(LAUNCH_CLOSE);
+}
+
+noreturn_fn void launch_main(u64 *sp);
+noreturn_fn void launch_on_kstack(void);
+
+void launch_on_kstack(void)
+{
+    extern noreturn_fn void kernel_main(void);
+    struct carrier *c = this_carrier();
+    host_robust_list(&c->robust, sizeof(c->robust));
+    kernel_main();
+}
+
+void launch_main(u64 *sp)
+{
+    extern void switch_to_kstack(u64 rsp, void (*fn)(void));
+    if (!(launch_auxv(sp, AT_HWCAP2) & 2))
+        launch_fail(LAUNCH_NO_FSGSBASE);
+    struct carrier *c = launch_carrier();
+    launch_segments(sp);
+    launch_signals();
+    c->tid = (u32)RAW0(__NR_gettid);
+    RAW5(__NR_prctl, PR_SET_SPECULATION_CTRL, 0 /* PR_SPEC_STORE_BYPASS */, 1ul << 2 /* PR_SPEC_DISABLE */, 0, 0);
+    RAW5(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
+    launch_listener();
+    struct sock_fprog prog = {ARRAY_COUNT(host_filter), (struct sock_filter *)host_filter};
+    if (RAW3(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog))
+        launch_fail(LAUNCH_FILTER);
+    switch_to_kstack(c->kstack_top - 256, launch_on_kstack);
+    __builtin_unreachable();
+}

@@ -1,0 +1,9 @@
+        .text
+        .globl  _start
+_start:
+        xor     %ebp,%ebp
+        mov     %rsp,%rdi
+        and     $-16,%rsp
+        call    launch_main
+        ud2
+        .section .note.GNU-stack,"",@progbits

@@ -1,0 +1,15 @@
+/* The guest's own vDSO: a tiny ELF shared object linked at 0 and embedded, page aligned, into the kernel image's text. Each
+ * function jumps to the host's, whose address the launch code put at K_BASE (host/vdso.h). Built with -shared -nostdlib. */
+#include "host/vdso.h"
+
+long __vdso_clock_gettime(int id, struct __kernel_timespec *ts);
+long __vdso_gettimeofday(void *tv, void *tz);
+long __vdso_time(void *t);
+long __vdso_getcpu(u32 *cpu, u32 *node, void *unused);
+long __vdso_clock_getres(int id, struct __kernel_timespec *ts);
+
+long __vdso_clock_gettime(int id, struct __kernel_timespec *ts) { return VDSO_DATA->clock_gettime(id, ts); }
+long __vdso_gettimeofday(void *tv, void *tz) { return VDSO_DATA->gettimeofday(tv, tz); }
+long __vdso_time(void *t) { return VDSO_DATA->time(t); }
+long __vdso_getcpu(u32 *cpu, u32 *node, void *unused) { return VDSO_DATA->getcpu(cpu, node, unused); }
+long __vdso_clock_getres(int id, struct __kernel_timespec *ts) { return VDSO_DATA->clock_getres(id, ts); }
