@@ -232,7 +232,7 @@ static void take_mail(void)
     kfree(h);
     boot.mail_taken = seq;
     atomic_store(&guest()->mail_done, seq);
-    host_doorbell();
+    host_doorbell(0);
 }
 
 noreturn_fn void kernel_main(void);

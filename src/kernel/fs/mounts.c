@@ -9,7 +9,6 @@
 #include "fs/dev/dev.h"
 #include "fs/erofs/erofs.h"
 #include "fs/hostfs/hostfs.h"
-#include "fs/overlay/overlay.h"
 #include "fs/tmpfs/tmpfs.h"
 
 long fs_init(void)
@@ -127,13 +126,8 @@ long boot_mount(const struct mail_mount *m)
     long r = make_super(m, &sb, &source);
     if (r)
         return r;
-    if (m->flags & MOUNT_OVERLAY) {
-        struct super_block *lower = sb;
-        r = overlay_mount(&lower, 1, &sb);
-        if (r)
-            return r;
-        source = "overlay";
-    }
+    if (m->flags & MOUNT_OVERLAY) /* the writable layer does not exist yet: the lower tree, read-only */
+        klog("%s is read-only: there is no overlay yet", m->target);
     u32 flags = (m->flags & MOUNT_READONLY ? MS_RDONLY : 0) |
                 (m->kind == MOUNT_PROC || m->kind == MOUNT_SYS ? MS_NOSUID | MS_NODEV | MS_NOEXEC : 0) |
                 (m->kind == MOUNT_HOSTFS || starts_with(m->target, "/tmp") ? MS_NOSUID | MS_NODEV : 0) | MS_RELATIME;
