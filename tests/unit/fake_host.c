@@ -130,6 +130,8 @@ long wait_sleep(u64 deadline)
     sched_yield();
     return fake.signal ? -EINTR : 0;
 }
+long wait_sleep_killable(u64 deadline) { return wait_sleep(deadline); }
+void host_yield(void) { sched_yield(); }
 void wake_up(struct waitq *q, u32 events)
 {
     (void)q;
