@@ -174,7 +174,7 @@ void spawn_kill(struct broker *b);
 /* request.c: the doorbell and the requests in R */
 int doorbell_serve(struct broker *b);
 int guest_refresh(struct broker *b);
-void requests_serve(struct broker *b, u64 hint, u64 notify_id);
+u32 requests_serve(struct broker *b, u64 hint, u64 notify_id);
 void event_flush(struct broker *b);
 
 struct request { /* our copy of a slot, answered in place */

@@ -10,6 +10,8 @@
 #include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <fcntl.h>
@@ -26,7 +28,6 @@ struct rule {
 };
 
 static const struct rule rules[] = {
-    /* the hot ones first */
     { SYS_epoll_wait, ANY, 0, 0 },
     { SYS_epoll_pwait, ANY, 0, 0 },
     { SYS_ioctl, EQUALS, 1, (u32)SECCOMP_IOCTL_NOTIF_RECV },
@@ -89,34 +90,69 @@ static const struct rule rules[] = {
 #define VIOLATION SECCOMP_RET_KILL_PROCESS
 #endif
 
+static struct sock_filter filter[8 + ARRAY_COUNT(rules) * 6];
+static u32 filter_count;
+
+static void emit(u16 code, u8 jt, u8 jf, u32 k) { filter[filter_count++] = (struct sock_filter){ code, jt, jf, k }; }
+
+/* All rules of one call (they are neighbours): some alternative fits, or the call is a violation. */
+static void emit_call(const struct rule *r, u32 count)
+{
+    emit(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, r->nr);
+    emit(BPF_RET | BPF_K, 0, 0, VIOLATION);
+    for (u32 i = 0; i < count; i++) {
+        if (r[i].check == ANY) {
+            emit(BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW);
+            return;
+        }
+        emit(BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, args) + r[i].arg * 8);
+        if (r[i].check == EQUALS)
+            emit(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, r[i].value);
+        else
+            emit(BPF_JMP | BPF_JSET | BPF_K, 1, 0, r[i].value);
+        emit(BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW);
+    }
+    emit(BPF_RET | BPF_K, 0, 0, VIOLATION);
+}
+
+/* A binary search over the sorted rules: at attach the host evaluates the filter for every call number, so a list would
+ * cost 0.1 ms. Each half is far below the 255 instructions a jump can span. */
+static void emit_search(const struct rule *r, u32 count)
+{
+    u32 middle = count / 2;
+    while (middle < count && middle > 0 && r[middle].nr == r[middle - 1].nr)
+        middle++;
+    if (middle == 0 || middle == count) {
+        for (middle = 1; middle < count && r[middle].nr == r[0].nr; middle++)
+            ;
+        if (middle == count) {
+            emit_call(r, count);
+            return;
+        }
+    }
+    u32 jump = filter_count;
+    emit(BPF_JMP | BPF_JGE | BPF_K, 0, 0, r[middle].nr);
+    emit_search(r, middle);
+    filter[jump].jt = filter_count - jump - 1;
+    emit_search(r + middle, count - middle);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    return (int)((const struct rule *)a)->nr - (int)((const struct rule *)b)->nr;
+}
+
 int setup_filter(struct broker *b)
 {
     (void)b;
-    static struct sock_filter f[8 + ARRAY_COUNT(rules) * 5];
-    u32 n = 0;
-#define EMIT(...) f[n++] = (struct sock_filter)__VA_ARGS__
-    EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)));
-    EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0));
-    EMIT(BPF_STMT(BPF_RET | BPF_K, VIOLATION));
-    EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
-    for (u32 i = 0; i < ARRAY_COUNT(rules); i++) {
-        const struct rule *r = &rules[i];
-        if (r->check == ANY) {
-            EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, r->nr, 0, 1));
-            EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
-            continue;
-        }
-        EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, r->nr, 0, 4));
-        EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args) + r->arg * 8));
-        if (r->check == EQUALS)
-            EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, r->value, 0, 1));
-        else
-            EMIT(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, r->value, 1, 0));
-        EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
-        EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
-    }
-    EMIT(BPF_STMT(BPF_RET | BPF_K, VIOLATION));
-#undef EMIT
-    struct sock_fprog p = { .len = n, .filter = f };
+    static struct rule sorted[ARRAY_COUNT(rules)];
+    memcpy(sorted, rules, sizeof(rules));
+    qsort(sorted, ARRAY_COUNT(rules), sizeof(sorted[0]), by_number);
+    emit(BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, arch));
+    emit(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, AUDIT_ARCH_X86_64);
+    emit(BPF_RET | BPF_K, 0, 0, VIOLATION);
+    emit(BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr));
+    emit_search(sorted, ARRAY_COUNT(rules));
+    struct sock_fprog p = { .len = filter_count, .filter = filter };
     return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &p) < 0 ? -errno : 0;
 }

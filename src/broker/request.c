@@ -73,10 +73,12 @@ static void serve_life(struct broker *b, struct request *r)
         break;
     case WIRE_EXIT:
         s = session_find(b, r->head.arg[0]);
-        if (s)
+        if (s && s->state >= SESSION_MAILED) {
+            s->rings_live = true; /* it may even end before */
             session_exit(b, s, r->head.arg[1]);
-        else
+        } else {
             r->head.result = -ESRCH;
+        }
         break;
     case WIRE_SPAWNED:
         s = session_find(b, r->head.arg[0]);
@@ -93,6 +95,7 @@ static void serve_life(struct broker *b, struct request *r)
             session_exit(b, s, status << 8);
         } else {
             s->state = SESSION_RUNNING;
+            s->rings_live = true; /* a program that is fast writes before the mail is acknowledged */
             if (s->client)
                 client_number(s->client, CTL_STARTED, 0);
         }
@@ -146,14 +149,18 @@ static bool is_grant(struct broker *b, u32 slot)
     return op == WIRE_GRANT;
 }
 
-/* Serves every request of the copied control page that has no answer yet. hint: slot + 1, or 0 or nonsense. */
-void requests_serve(struct broker *b, u64 hint, u64 notify_id)
+/* Serves every request of the copied control page that has no answer yet. hint: slot + 1, or 0 or nonsense. Returns how
+ * many it served. */
+u32 requests_serve(struct broker *b, u64 hint, u64 notify_id)
 {
+    u32 count = 0;
     u32 hinted = hint >= 1 && hint <= REQ_SLOTS ? hint - 1 : REQ_SLOTS;
-    if (hinted < REQ_SLOTS && b->guest.req_seq[hinted] != b->done_seq[hinted])
+    if (hinted < REQ_SLOTS && b->guest.req_seq[hinted] != b->done_seq[hinted]) {
         serve_slot(b, hinted, b->guest.req_seq[hinted], notify_id);
-    else
+        count++;
+    } else {
         hinted = REQ_SLOTS;
+    }
     for (u32 i = 0; i < REQ_SLOTS; i++) {
         if (b->guest.req_seq[i] == b->done_seq[i])
             continue;
@@ -161,7 +168,9 @@ void requests_serve(struct broker *b, u64 hint, u64 notify_id)
         if (hinted < REQ_SLOTS && is_grant(b, i))
             continue;
         serve_slot(b, i, b->guest.req_seq[i], notify_id);
+        count++;
     }
+    return count;
 }
 
 /* Takes one notification. Returns 0, or -EAGAIN when there is none, or another error when the listener is of no use. */
@@ -177,8 +186,9 @@ int doorbell_serve(struct broker *b)
     int error = guest_refresh(b);
     if (error < 0)
         return error;
-    if (!b->ending)
-        requests_serve(b, in.n.data.args[0], in.n.id);
+    /* a bell without a request is about a stream: a reader finds its bytes there when it is answered */
+    if (!b->ending && !requests_serve(b, in.n.data.args[0], in.n.id))
+        rings_pump(b);
     struct seccomp_notif_resp answer = { .id = in.n.id };
     ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_SEND, &answer); /* ENOENT: the task is gone */
     return 0;

@@ -226,7 +226,7 @@ bool rings_pump(struct broker *b)
             if (s->state < SESSION_MAILED)
                 continue;
             if (!s->rings_live) {
-                if ((s32)(b->guest.mail_done - s->mail_seq) < 0)
+                if (s->state == SESSION_EXITED || (s32)(b->guest.mail_done - s->mail_seq) < 0)
                     continue;
                 s->rings_live = true;
             }

@@ -35,6 +35,8 @@
 #define TABLE_MAX 1024      /* entries followed in one relative jump table */
 #define RUN_BEFORE 12       /* instructions that must decode before and behind a B or C site */
 #define RUN_AFTER 4
+#define QUICK_WINDOW 65536  /* may_have_sites(): bytes back to a function start, patterns tried */
+#define QUICK_TRIES 4096
 
 /* map bytes */
 #define M_LEN 0x0f
@@ -377,6 +379,39 @@ static int sweep_text(struct builder *b, struct text *t)
     return r;
 }
 
+/* Is the syscall pattern at `pos` an instruction, judging from the function start before it? True if unknown. */
+static bool may_be_syscall(struct builder *b, const struct text *t, u64 pos)
+{
+    u64 from = pos;
+
+    while (!(t->map[from] & M_HINT)) {
+        if (!from || pos - from >= QUICK_WINDOW)
+            return true;
+        from--;
+    }
+    while (from < pos) {
+        ZydisDecodedInstruction in;
+
+        from += decode(b, t->bytes + from, t->size - from, &in) ? in.length : 1;
+    }
+    return from == pos;
+}
+
+/* The two bytes occur by chance in most large programs; the whole sweep is for those that have real ones. */
+static bool may_have_sites(struct builder *b)
+{
+    for (u32 i = 0; i < b->texts; i++) {
+        const struct text *t = &b->text[i];
+        const u8 *p = t->bytes, *end = t->bytes + t->size;
+        u32 tries = 0;
+
+        for (; (p = memmem(p, end - p, "\x0f\x05", 2)); p += 2)
+            if (++tries > QUICK_TRIES || may_be_syscall(b, t, p - t->bytes))
+                return true;
+    }
+    return false;
+}
+
 /* ------------------------------------------------------------------ sites */
 
 /* Start of the instruction that ends at `pos`, or -1. */
@@ -664,6 +699,8 @@ static int analyse(struct builder *b)
         return r;
     hint_symbols(b);
     hint_eh_frame(b);
+    if (!may_have_sites(b))
+        return -ENOENT;
     mark(b, b->elf.eh.e_entry, M_TARGET);
     data_targets(b);
     for (u32 i = 0; i < b->texts; i++)

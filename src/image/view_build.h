@@ -22,7 +22,7 @@ bool view_wanted(const u8 *file, u64 size);
  * Decodes hostile input in this process: see view_build_jailed(). */
 int view_build(const u8 *file, u64 size, struct view_blob *blob, struct view_stats *stats);
 
-/* The same in a forked child that may only allocate memory and write to one descriptor (seccomp), with limits on
+/* The same in a forked child that has no descriptors and may only manage memory (seccomp), with limits on
  * memory and time (seconds). Forks, so the caller should be single-threaded or hold no locks malloc needs.
  * In addition -EFAULT: the child was killed or its answer is not a valid view. */
 int view_build_jailed(const u8 *file, u64 size, struct view_blob *blob);

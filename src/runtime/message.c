@@ -73,9 +73,10 @@ int message_receive(int fd, u8 **out, struct harena_error *err)
             u8 bytes[CTL_PACKET_MAX];
         } p;
         ssize_t n = recv(fd, &p, sizeof(p), 0);
-        if (n < 0 && errno == EINTR)
+        /* a broker that ended with unread messages of ours resets the socket once; what it said is still to be read */
+        if (n < 0 && (errno == EINTR || errno == ECONNRESET))
             continue;
-        if (n == 0 || (n < 0 && errno == ECONNRESET)) {
+        if (n <= 0) {
             free(message);
             return 0;
         }

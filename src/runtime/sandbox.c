@@ -185,12 +185,17 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
         goto fail;
     }
     s->link = pair[0];
-    int spawned = spawn_broker(s, broker, pair[1], err);
+    /* Without limits the configuration waits in the socket when the broker starts; with them, the broker must be in its cgroups
+     * before it starts anything. */
+    bool early = !s->cgroup_count && c->mount_count < 64;
+    int r = early ? send_config(s, c, kernel, listener, err) : 0;
+    if (r == 0)
+        r = spawn_broker(s, broker, pair[1], err);
     close(pair[1]);
-    if (spawned < 0)
+    if (r < 0)
         goto fail;
     cgroup_add(s, s->broker);
-    if (send_config(s, c, kernel, listener, err) < 0)
+    if (!early && send_config(s, c, kernel, listener, err) < 0)
         goto fail;
     if (listener >= 0)
         close(listener);

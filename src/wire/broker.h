@@ -25,7 +25,8 @@
  *
  * Mail: the guest zeroes its half of the rings a MAIL_SPAWN names, then stores mail_done, then rings the doorbell
  * (so that the broker can put the next mail into the box). The broker has zeroed its half before it wrote the mail and
- * looks at the guest's half only after mail_done. */
+ * looks at the guest's half only after mail_done, WIRE_SPAWNED or WIRE_EXIT of that session. A doorbell without a request
+ * is answered after the rings have been looked at: what an in ring can get at once is there then. */
 #ifndef HARENA_WIRE_BROKER_H
 #define HARENA_WIRE_BROKER_H
 

@@ -9,12 +9,14 @@
 #include "core/kstate.h"
 #include "core/panic.h"
 #include "core/random.h"
+#include "fs/erofs/erofs.h"
 #include "fs/mounts.h"
 #include "host/host.h"
 #include "loader/exec.h"
 #include "mm/mm.h"
 #include "proc/cred.h"
 #include "proc/task.h"
+#include "tty/session.h"
 #include "tty/stream.h"
 #include "tty/tty.h"
 #include "vfs/fs_info.h"
@@ -88,11 +90,44 @@ static void boot_mail(const struct mail_boot *m, u32 size)
         if (off + sizeof(*mm) > size || mm->record_size < sizeof(*mm) || off + mm->record_size > size)
             panic("bad boot mail");
         long r = boot_mount(mm);
-        if (r)
+        if (r == -ENODEV && (mm->kind == MOUNT_PROC || mm->kind == MOUNT_SYS))
+            klog("no file system for %s", mm->target);
+        else if (r)
             panic("cannot mount %s: error %ld", mm->target, -r);
+        if (!r && !strcmp(mm->target, "/")) { /* a new top of the namespace */
+            fs_info_put(current_task()->fs);
+            current_task()->fs = fs_info_new();
+        }
         off += mm->record_size;
     }
     boot.booted = true;
+}
+
+/* The program by name along the PATH of its environment, as a shell would find it. */
+static long find_program(const char *strings, u64 size, u32 argc, u32 envc, struct exec_args **out)
+{
+    const char *env = strings, *path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    if (strchr(strings, '/'))
+        return exec_prepare_kernel(strings, strings, size, argc, envc, out);
+    for (u32 i = 0; i < argc + envc; i++, env += strlen(env) + 1)
+        if (i >= argc && !strncmp(env, "PATH=", 5))
+            path = env + 5;
+    char *full = kmalloc(4096);
+    long r = -ENOENT, best = -ENOENT;
+    while (full && *path) {
+        const char *end = strchr(path, ':');
+        int n = (int)(end ? (size_t)(end - path) : strlen(path));
+        if (n && fmt_print(full, 4096, "%.*s/%s", n, path, strings) < 4096) {
+            r = exec_prepare_kernel(full, strings, size, argc, envc, out);
+            if (!r)
+                break;
+            if (r == -EACCES)
+                best = r;
+        }
+        path += n + (end != NULL);
+    }
+    kfree(full);
+    return r ? best : 0;
 }
 
 /* The session's first process, not yet carried: task, files, program. */
@@ -133,7 +168,7 @@ static long spawn(const struct mail_spawn *m, u32 *pid)
     c->task = t;
     for (int i = 0; i < 3; i++)
         fd_install((int)fd_alloc(0, 0), std[i]);
-    r = exec_prepare_search(strings, m->argc, m->envc, &t->exec);
+    r = find_program(strings, m->h.size - m->strings_off, m->argc, m->envc, &t->exec);
     if (m->flags & SPAWN_TTY)
         session_set_tty(console_tty(m->session));
     c->task = init;
@@ -197,7 +232,7 @@ static void take_mail(void)
     kfree(h);
     boot.mail_taken = seq;
     atomic_store(&guest()->mail_done, seq);
-    host_doorbell();
+    host_doorbell(0);
 }
 
 noreturn_fn void kernel_main(void);
@@ -209,7 +244,8 @@ void kernel_main(void)
     if (!t)
         host_exit_process(125);
     c->task = t;
-    t->core.host_tid = c->tid;
+    erofs_map_images();
+    t->core.host_tid = t->core.host_pid = c->tid;
     t->cred = cred_new(0, 0);
     t->files = files_new();
     long r = fs_init();

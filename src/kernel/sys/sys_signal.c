@@ -147,7 +147,7 @@ SYSCALL2(kill, int, pid, int, sig)
     return r;
 }
 
-static long do_tgkill(u32 tgid, u32 tid, int sig)
+static long send_to_thread(u32 tgid, u32 tid, int sig)
 {
     if (sig < 0 || sig > 64)
         return -EINVAL;
@@ -158,8 +158,8 @@ static long do_tgkill(u32 tgid, u32 tid, int sig)
     return r;
 }
 
-SYSCALL2(tkill, int, tid, int, sig) { return tid <= 0 ? -EINVAL : do_tgkill(0, (u32)tid, sig); }
-SYSCALL3(tgkill, int, tgid, int, tid, int, sig) { return tid <= 0 || tgid <= 0 ? -EINVAL : do_tgkill((u32)tgid, (u32)tid, sig); }
+SYSCALL2(tkill, int, tid, int, sig) { return tid <= 0 ? -EINVAL : send_to_thread(0, (u32)tid, sig); }
+SYSCALL3(tgkill, int, tgid, int, tid, int, sig) { return tid <= 0 || tgid <= 0 ? -EINVAL : send_to_thread((u32)tgid, (u32)tid, sig); }
 
 static long sigqueue(u32 tgid, u32 tid, int sig, uptr uinfo)
 {
