@@ -144,7 +144,7 @@ long boot_mount(const struct mail_mount *m)
     r = make_super(m, &sb, &source);
     if (r)
         return r;
-    if (m->flags & MOUNT_OVERLAY) {
+    if ((m->flags & MOUNT_OVERLAY) && S_ISDIR(sb->root->inode->mode)) {
         struct super_block *lower = sb;
         r = overlay_mount(&lower, 1, &sb);
         if (r)
