@@ -201,13 +201,14 @@ static s64 dir_next(struct pnode *d, struct files *fs, u32 from)
 {
     s64 r = -1;
     if (d->e->kind == PK_CPUS)
-        return from < cpu_total() ? from : -1;
+        return from < cpu_total() ? (s64)from : -1;
     if (d->e->kind == PK_FDS || d->e->kind == PK_FDINFOS)
         return fs ? files_next(fs, (int)from) : -1;
     mutex_lock(&tasklist_lock);
     if (d->e->kind == PK_ROOT) {
         struct tgroup *tg = tgroup_next_locked(from);
-        r = tg ? (s64)tg->tgid : -1;
+        if (tg)
+            r = tg->tgid;
     } else {
         struct tgroup *tg = tgroup_find_locked(d->pid);
         struct task *t;
