@@ -1,7 +1,7 @@
 /* Inodes, directories and open files of procfs and sysfs: the engine under the tables of pid.c, root.c and sysfs.c.
  *
- * Names are believed for one nanosecond (name_ttl), that is, revalidated at each use. The text of an open file is made when
- * it is read at offset 0 or for the first time, and shared by reference count, so that a concurrent pread keeps the
+ * Names are believed for one nanosecond (name_ttl), that is, revalidated at each use. The text of an open file is made
+ * when it is read at offset 0 or for the first time, and shared by reference count, so that a concurrent pread keeps the
  * text it copies from; inode->lock guards file->priv only for the exchange. Directory cookies: 0, 1 the dots, 2 + index
  * the table, DYNAMIC + id the rest. */
 #include "procfs/internal.h"

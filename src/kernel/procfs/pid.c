@@ -98,8 +98,8 @@ static long show_status(struct pnode *n, struct strbuf *sb)
     sb_printf(sb, "\nNStgid:\t%u\nNSpid:\t%u\nNSpgid:\t%u\nNSsid:\t%u\n", n->pid, n->tid, t->tg->pgid, t->tg->sid);
     if (s != 'Z') {
         u64 kb = pages_of(t) * (PAGE_SIZE / 1024);
-        sb_printf(sb, "VmPeak:\t%8lu kB\nVmSize:\t%8lu kB\nVmLck:\t       0 kB\nVmHWM:\t%8lu kB\nVmRSS:\t%8lu kB\n", kb, kb,
-                  kb, kb);
+        sb_printf(sb, "VmPeak:\t%8lu kB\nVmSize:\t%8lu kB\nVmLck:\t       0 kB\nVmHWM:\t%8lu kB\nVmRSS:\t%8lu kB\n", kb,
+                  kb, kb, kb);
         sb_printf(sb, "VmSwap:\t       0 kB\n");
     }
     sb_printf(sb, "Threads:\t%u\n", t->tg->live);
@@ -111,7 +111,8 @@ static long show_status(struct pnode *n, struct strbuf *sb)
     sb_printf(sb, "Seccomp:\t0\nSeccomp_filters:\t0\nCpus_allowed:\t%lx\nCpus_allowed_list:\t",
               cpus >= 64 ? ~0ul : (1ul << cpus) - 1);
     sb_printf(sb, cpus > 1 ? "0-%u\n" : "0\n", cpus - 1);
-    sb_printf(sb, "Mems_allowed:\t1\nMems_allowed_list:\t0\nvoluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n");
+    sb_printf(sb, "Mems_allowed:\t1\nMems_allowed_list:\t0\n");
+    sb_printf(sb, "voluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n");
     return 0;
 }
 
@@ -123,10 +124,10 @@ static long show_stat(struct pnode *n, struct strbuf *sb)
         struct tgroup *tg = t->tg;
         struct mm *mm = t->exited ? NULL : t->mm;
         bool look = mm && pnode_may_look_locked(t);
-        sb_printf(sb, "%u (%.16s) %c %u %u %u 0 -1 0 0 0 0 0 %lu %lu %lu %lu 20 0 %u 0 %lu %lu %lu %lu ", n->tid, t->comm,
-                  state_of(t), parent_of(tg), tg->pgid, tg->sid, tg->utime / TICK_NS, tg->stime / TICK_NS,
-                  tg->cutime / TICK_NS, tg->cstime / TICK_NS, tg->live, tg->start_time / TICK_NS, pages_of(t) * PAGE_SIZE,
-                  pages_of(t), tg->rlimits[RLIMIT_RSS][0]);
+        sb_printf(sb, "%u (%.16s) %c %u %u %u 0 -1 0 0 0 0 0 %lu %lu %lu %lu 20 0 %u 0 %lu %lu %lu %lu ",
+                  n->tid, t->comm, state_of(t), parent_of(tg), tg->pgid, tg->sid, tg->utime / TICK_NS, tg->stime / TICK_NS,
+                  tg->cutime / TICK_NS, tg->cstime / TICK_NS, tg->live, tg->start_time / TICK_NS,
+                  pages_of(t) * PAGE_SIZE, pages_of(t), tg->rlimits[RLIMIT_RSS][0]);
         sb_printf(sb, "%lu %lu %lu 0 0 %lu %lu 0 0 0 0 0 %d 0 0 0 0 0 0 ", look ? mm->code_start : 1ul,
                   look ? mm->code_end : 1ul, look ? mm->stack_top : 0ul, t->pending.set & 0x7fffffff,
                   t->blocked & 0x7fffffff, tg->exit_signal);
@@ -320,7 +321,8 @@ static void show_mount(struct strbuf *sb, struct mount *m, bool info, char *buf)
         return;
     }
     u64 dev = m->sb->dev;
-    sb_printf(sb, "%u %u %u:%u ", m->id, m->parent->id, (u32)(dev >> 8 & 0xfff), (u32)((dev & 0xff) | (dev >> 12 & 0xfff00)));
+    sb_printf(sb, "%u %u %u:%u ", m->id, m->parent->id,
+              (u32)(dev >> 8 & 0xfff), (u32)((dev & 0xff) | (dev >> 12 & 0xfff00)));
     show_escaped(sb, mount_root_text(m, buf + PATH_LEN_MAX, PATH_LEN_MAX));
     sb_write(sb, " ", 1);
     show_escaped(sb, at);
@@ -439,7 +441,8 @@ static long show_fdinfo(struct pnode *n, struct strbuf *sb)
     struct file *f = file_of(n);
     if (!f)
         return -ENOENT;
-    sb_printf(sb, "pos:\t%lu\nflags:\t0%o\nmnt_id:\t%u\nino:\t%lu\n", f->pos, f->flags, f->path.mnt ? f->path.mnt->id : 0,
+    sb_printf(sb, "pos:\t%lu\nflags:\t0%o\nmnt_id:\t%u\nino:\t%lu\n", f->pos, f->flags,
+              f->path.mnt ? f->path.mnt->id : 0,
               f->inode ? f->inode->ino : 0ul);
     if (f->ops && f->ops->show_fdinfo)
         f->ops->show_fdinfo(f, sb);

@@ -1,5 +1,6 @@
 /* The files of /proc that describe the machine and the kernel. Formats: proc(5).
- * Processor times are not accounted per processor: the cpu lines of stat count everything that is not idle as unknown (0). */
+ * Processor times are not accounted per processor: the cpu lines of stat show idle
+ * time only. */
 #include "procfs/internal.h"
 
 #include <cpuid.h>
@@ -32,9 +33,10 @@ static long show_meminfo(struct pnode *n, struct strbuf *sb)
         const char *name;
         u64 bytes;
     } lines[] = {
-        {"MemTotal", total},  {"MemFree", total - used}, {"MemAvailable", total - used}, {"Buffers", 0}, {"Cached", files},
-        {"SwapCached", 0},    {"Active", files},         {"Inactive", 0},                {"SwapTotal", 0}, {"SwapFree", 0},
-        {"Dirty", 0},         {"Writeback", 0},          {"AnonPages", 0},               {"Mapped", 0},  {"Shmem", files},
+        {"MemTotal", total}, {"MemFree", total - used}, {"MemAvailable", total - used}, {"Buffers", 0},
+        {"Cached", files},
+        {"SwapCached", 0}, {"Active", files}, {"Inactive", 0}, {"SwapTotal", 0}, {"SwapFree", 0},
+        {"Dirty", 0}, {"Writeback", 0}, {"AnonPages", 0}, {"Mapped", 0}, {"Shmem", files},
         {"KReclaimable", 0},  {"Slab", slab},            {"SReclaimable", 0},            {"SUnreclaim", slab},
         {"CommitLimit", total}, {"Committed_AS", used},  {"VmallocTotal", 0},            {"VmallocUsed", 0},
     };
@@ -55,15 +57,18 @@ static void show_flags(struct strbuf *sb)
 {
     static const struct cpu_flag flags[] = {
         {"fpu", 1, 3, 0},      {"tsc", 1, 3, 4},       {"msr", 1, 3, 5},       {"pae", 1, 3, 6},       {"cx8", 1, 3, 8},
-        {"apic", 1, 3, 9},     {"cmov", 1, 3, 15},     {"clflush", 1, 3, 19},  {"mmx", 1, 3, 23},      {"fxsr", 1, 3, 24},
-        {"sse", 1, 3, 25},     {"sse2", 1, 3, 26},     {"ht", 1, 3, 28},       {"syscall", 0x81, 3, 11}, {"nx", 0x81, 3, 20},
-        {"rdtscp", 0x81, 3, 27}, {"lm", 0x81, 3, 29},  {"pni", 1, 2, 0},       {"pclmulqdq", 1, 2, 1}, {"ssse3", 1, 2, 9},
-        {"fma", 1, 2, 12},     {"cx16", 1, 2, 13},     {"sse4_1", 1, 2, 19},   {"sse4_2", 1, 2, 20},   {"movbe", 1, 2, 22},
-        {"popcnt", 1, 2, 23},  {"aes", 1, 2, 25},      {"xsave", 1, 2, 26},    {"avx", 1, 2, 28},      {"f16c", 1, 2, 29},
-        {"rdrand", 1, 2, 30},  {"hypervisor", 1, 2, 31}, {"lahf_lm", 0x81, 2, 0}, {"abm", 0x81, 2, 5}, {"sse4a", 0x81, 2, 6},
-        {"fsgsbase", 7, 1, 0}, {"bmi1", 7, 1, 3},      {"avx2", 7, 1, 5},      {"bmi2", 7, 1, 8},      {"erms", 7, 1, 9},
-        {"avx512f", 7, 1, 16}, {"avx512dq", 7, 1, 17}, {"rdseed", 7, 1, 18},   {"adx", 7, 1, 19},      {"clflushopt", 7, 1, 23},
-        {"avx512cd", 7, 1, 28}, {"sha_ni", 7, 1, 29},  {"avx512bw", 7, 1, 30}, {"avx512vl", 7, 1, 31}, {"vaes", 7, 2, 9},
+        {"apic", 1, 3, 9}, {"cmov", 1, 3, 15}, {"clflush", 1, 3, 19}, {"mmx", 1, 3, 23}, {"fxsr", 1, 3, 24},
+        {"sse", 1, 3, 25}, {"sse2", 1, 3, 26}, {"ht", 1, 3, 28}, {"syscall", 0x81, 3, 11}, {"nx", 0x81, 3, 20},
+        {"rdtscp", 0x81, 3, 27}, {"lm", 0x81, 3, 29}, {"pni", 1, 2, 0}, {"pclmulqdq", 1, 2, 1}, {"ssse3", 1, 2, 9},
+        {"fma", 1, 2, 12}, {"cx16", 1, 2, 13}, {"sse4_1", 1, 2, 19}, {"sse4_2", 1, 2, 20}, {"movbe", 1, 2, 22},
+        {"popcnt", 1, 2, 23}, {"aes", 1, 2, 25}, {"xsave", 1, 2, 26}, {"avx", 1, 2, 28}, {"f16c", 1, 2, 29},
+        {"rdrand", 1, 2, 30}, {"hypervisor", 1, 2, 31}, {"lahf_lm", 0x81, 2, 0}, {"abm", 0x81, 2, 5},
+        {"sse4a", 0x81, 2, 6},
+        {"fsgsbase", 7, 1, 0}, {"bmi1", 7, 1, 3}, {"avx2", 7, 1, 5}, {"bmi2", 7, 1, 8}, {"erms", 7, 1, 9},
+        {"avx512f", 7, 1, 16}, {"avx512dq", 7, 1, 17}, {"rdseed", 7, 1, 18}, {"adx", 7, 1, 19},
+        {"clflushopt", 7, 1, 23},
+        {"avx512cd", 7, 1, 28}, {"sha_ni", 7, 1, 29}, {"avx512bw", 7, 1, 30}, {"avx512vl", 7, 1, 31},
+        {"vaes", 7, 2, 9},
     };
     u32 r[3][4] = {{0}};
     __get_cpuid(1, &r[0][0], &r[0][1], &r[0][2], &r[0][3]);
@@ -94,11 +99,11 @@ static long show_cpuinfo(struct pnode *n, struct strbuf *sb)
     for (u32 cpu = 0; cpu < total; cpu++) {
         sb_printf(sb, "processor\t: %u\nvendor_id\t: %s\ncpu family\t: %u\nmodel\t\t: %u\nmodel name\t: %s\n", cpu,
                   (char *)vendor, family, model, name[0] ? (char *)name : "unknown");
-        sb_printf(sb, "stepping\t: %u\nphysical id\t: 0\nsiblings\t: %u\ncore id\t\t: %u\ncpu cores\t: %u\n", a & 15, total,
-                  cpu, total);
+        sb_printf(sb, "stepping\t: %u\nphysical id\t: 0\nsiblings\t: %u\ncore id\t\t: %u\ncpu cores\t: %u\n",
+                  a & 15, total, cpu, total);
         sb_printf(sb, "fpu\t\t: yes\nfpu_exception\t: yes\nwp\t\t: yes\nflags\t\t:");
         show_flags(sb);
-        sb_printf(sb, "\nclflush size\t: %u\ncache_alignment\t: 64\naddress sizes\t: 46 bits physical, 48 bits virtual\n\n",
+        sb_printf(sb, "\nclflush size\t: %u\naddress sizes\t: 46 bits physical, 48 bits virtual\n\n",
                   (b >> 8 & 255) * 8);
     }
     return 0;
@@ -136,8 +141,8 @@ static long show_stat(struct pnode *n, struct strbuf *sb)
     sb_printf(sb, "cpu  0 0 0 %lu 0 0 0 0 0 0\n", ticks * total);
     for (u32 cpu = 0; cpu < total; cpu++)
         sb_printf(sb, "cpu%u 0 0 0 %lu 0 0 0 0 0 0\n", cpu, ticks);
-    sb_printf(sb, "intr 0\nctxt 0\nbtime %lu\nprocesses %u\nprocs_running %u\nprocs_blocked 0\nsoftirq 0\n", (now - up) / NS,
-              c.last, c.running);
+    sb_printf(sb, "intr 0\nctxt 0\nbtime %lu\nprocesses %u\nprocs_running %u\nprocs_blocked 0\nsoftirq 0\n",
+              (u64)((now - up) / NS), c.last, c.running);
     return 0;
 }
 
@@ -199,7 +204,8 @@ static long show_uuid(struct pnode *n, struct strbuf *sb)
 #define LINK(n, t) {.name = n, .perm = 0777, .kind = PK_LINK, .text = t}
 
 static const struct pentry random_entries[] = {
-    SHOW("boot_id", show_boot_id), SHOW("uuid", show_uuid), TEXT("entropy_avail", "256\n"), TEXT("poolsize", "256\n"), {0}};
+    SHOW("boot_id", show_boot_id), SHOW("uuid", show_uuid), TEXT("entropy_avail", "256\n"),
+    TEXT("poolsize", "256\n"), {0}};
 
 static const struct pentry kernel_entries[] = {
     SHOW("hostname", show_hostname),
@@ -221,7 +227,8 @@ static const struct pentry kernel_entries[] = {
 static const struct pentry vm_entries[] = {
     TEXT("overcommit_memory", "1\n"), TEXT("max_map_count", "65530\n"), TEXT("mmap_min_addr", "65536\n"), {0}};
 static const struct pentry inotify_entries[] = {
-    TEXT("max_user_watches", "65536\n"), TEXT("max_user_instances", "128\n"), TEXT("max_queued_events", "16384\n"), {0}};
+    TEXT("max_user_watches", "65536\n"), TEXT("max_user_instances", "128\n"),
+    TEXT("max_queued_events", "16384\n"), {0}};
 static const struct pentry sys_fs_entries[] = {
     TEXT("file-max", "1048576\n"),       TEXT("nr_open", "65536\n"), TEXT("pipe-max-size", "1048576\n"),
     DIR("inotify", inotify_entries), {0},
