@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/personality.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -122,6 +123,8 @@ static int child_main(void *arg)
     sigprocmask(SIG_SETMASK, &empty, NULL);
     char *const nothing[] = { NULL };
     c->step = "exec of the guest kernel";
+    /* no randomisation: the kernel's segments need their addresses (base/layout.h), the host's vDSO must not lie there */
+    personality(ADDR_NO_RANDOMIZE);
     syscall(SYS_execveat, kernel, "", nothing, nothing, AT_EMPTY_PATH);
 fail:
     c->error = errno;

@@ -65,7 +65,7 @@ u64 host_clock(int id)
     clock_gettime(id, &ts);
     return (u64)ts.tv_sec * 1000000000ull + (u64)ts.tv_nsec + fake.clock_skew;
 }
-void host_doorbell(void)
+void host_doorbell(u32 request)
 {
     if (fake.doorbell)
         fake.doorbell();

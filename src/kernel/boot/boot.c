@@ -9,6 +9,7 @@
 #include "core/kstate.h"
 #include "core/panic.h"
 #include "core/random.h"
+#include "fs/erofs/erofs.h"
 #include "fs/mounts.h"
 #include "host/host.h"
 #include "loader/exec.h"
@@ -89,8 +90,14 @@ static void boot_mail(const struct mail_boot *m, u32 size)
         if (off + sizeof(*mm) > size || mm->record_size < sizeof(*mm) || off + mm->record_size > size)
             panic("bad boot mail");
         long r = boot_mount(mm);
-        if (r)
+        if (r == -ENODEV && (mm->kind == MOUNT_PROC || mm->kind == MOUNT_SYS))
+            klog("no file system for %s", mm->target);
+        else if (r)
             panic("cannot mount %s: error %ld", mm->target, -r);
+        if (!r && !strcmp(mm->target, "/")) { /* a new top of the namespace */
+            fs_info_put(current_task()->fs);
+            current_task()->fs = fs_info_new();
+        }
         off += mm->record_size;
     }
     boot.booted = true;
@@ -225,7 +232,7 @@ static void take_mail(void)
     kfree(h);
     boot.mail_taken = seq;
     atomic_store(&guest()->mail_done, seq);
-    host_doorbell();
+    host_doorbell(0);
 }
 
 noreturn_fn void kernel_main(void);
@@ -237,6 +244,7 @@ void kernel_main(void)
     if (!t)
         host_exit_process(125);
     c->task = t;
+    erofs_map_images();
     t->core.host_tid = t->core.host_pid = c->tid;
     t->cred = cred_new(0, 0);
     t->files = files_new();
