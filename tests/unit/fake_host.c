@@ -65,11 +65,7 @@ u64 host_clock(int id)
     clock_gettime(id, &ts);
     return (u64)ts.tv_sec * 1000000000ull + (u64)ts.tv_nsec + fake.clock_skew;
 }
-<<<<<<< HEAD
-void host_doorbell(u32 request)
-=======
 void host_doorbell(u32 slot_plus_1)
->>>>>>> vfs
 {
     (void)slot_plus_1;
     if (fake.doorbell)
