@@ -1,0 +1,1 @@
+perl -e 'my %h=map{$_=>$_**2}1..5; print join(",",map{"$_=$h{$_}"}sort keys %h),"\n"; my $p=fork; if(!$p){exit 3} waitpid($p,0); print $?>>8,"\n"; print `echo sub`; open(F,"<","/etc/passwd"); print scalar(<F>)'
