@@ -59,6 +59,8 @@ struct tty *tty_alloc(const struct tty_driver *d, void *data)
     return t;
 }
 
+void tty_get(struct tty *t) { atomic_add(&t->refs, 1); }
+
 void tty_put(struct tty *t)
 {
     if (atomic_sub(&t->refs, 1))

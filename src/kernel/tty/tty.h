@@ -49,7 +49,7 @@ struct tty {
 };
 
 struct tty *tty_alloc(const struct tty_driver *d, void *data); /* referenced; NULL: no memory */
-static inline void tty_get(struct tty *t) { atomic_add(&t->refs, 1); }
+void tty_get(struct tty *t); /* a function: proc refers to it weakly */
 void tty_put(struct tty *t);
 /* For tables that do not own a reference (their entry is removed under their lock in driver->free): false if it is going. */
 static inline bool tty_get_live(struct tty *t)
