@@ -1,8 +1,9 @@
 # Thin front of meson: installs what is missing (Debian 12), builds, runs, tests.
 BUILD ?= build
-.PHONY: all deps run test bench clean format
+.PHONY: all deps run test clean
 
 all: $(BUILD)/build.ninja
+	@tools/refresh $(BUILD)
 	@ninja -C $(BUILD) --quiet
 
 deps:
@@ -18,9 +19,6 @@ run: all
 
 test: all
 	@tests/run $(BUILD)
-
-bench: all
-	@bench/run $(BUILD)
 
 clean:
 	@rm -rf $(BUILD)

@@ -35,6 +35,7 @@ long host_futex_wake(u32 *word, int count)
 }
 
 void host_doorbell(void) { RAW0(__NR_getpgrp); }
+void host_kick(u32 host_pid, u32 host_tid) { RAW3(__NR_tgkill, host_pid, host_tid, SIGURG); }
 void host_yield(void) { RAW0(__NR_sched_yield); }
 
 u64 host_clock(int clock_id)

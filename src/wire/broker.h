@@ -9,7 +9,9 @@
  * (getpgrp, a seccomp user notification). The broker reads req_seq[] in one pread, compares it with what
  * it has answered, handles each new request, writes the slot's reply, then done_seq[slot] = req_seq[slot].
  * Synchronous operations are finished before the doorbell is answered; asynchronous ones later, followed
- * by an event (below).
+ * by an event (below). The doorbell's first argument (rdi) is slot + 1 when it is rung for a request, 0 when it is
+ * rung for rings or mail only; WIRE_GRANT needs it (the descriptor goes into the process that rings), other
+ * operations do not.
  *
  * Broker -> guest: the broker writes its data, then event_seq += 1 (its own counter, pwrite), then FUTEX_WAKE
  * on the 32-bit word that starts with it. Init's service thread waits there, looks at all rings, done_seq[] and the mail box, and wakes tasks.
@@ -19,7 +21,12 @@
  * input no program asked for stays unread in the outside descriptor). Whoever advances a position then re-reads
  * the other's position (full fence): the guest rings the doorbell only if the broker had consumed all before
  * (out), or after raising `want` (in); the broker raises an event after moving tail of a ring that was full or whose
- * guest flags have RING_WAITING, and after producing into an in ring. */
+ * guest flags have RING_WAITING, and after producing into an in ring.
+ *
+ * Mail: the guest zeroes its half of the rings a MAIL_SPAWN names, then stores mail_done, then rings the doorbell
+ * (so that the broker can put the next mail into the box). The broker has zeroed its half before it wrote the mail and
+ * looks at the guest's half only after mail_done, WIRE_SPAWNED or WIRE_EXIT of that session. A doorbell without a request
+ * is answered after the rings have been looked at: what an in ring can get at once is there then. */
 #ifndef HARENA_WIRE_BROKER_H
 #define HARENA_WIRE_BROKER_H
 
@@ -167,7 +174,7 @@ struct mail_header {
     u32 size; /* whole mail */
 };
 
-enum mount_kind { MOUNT_IMAGE = 1, MOUNT_HOSTFS, MOUNT_TMPFS, MOUNT_PROC, MOUNT_SYS, MOUNT_DEV };
+enum mount_kind { MOUNT_IMAGE = 1, MOUNT_HOSTFS, MOUNT_TMPFS, MOUNT_PROC, MOUNT_SYS, MOUNT_DEV, MOUNT_SYMLINK };
 #define MOUNT_READONLY 1u
 #define MOUNT_OVERLAY 2u /* a writable tmpfs layer over it */
 #define MOUNT_FILE 4u    /* the source is a single file: bind it over (or create) the target file */
@@ -177,7 +184,7 @@ struct mail_mount {
     u32 kind, flags;
     u32 index; /* image: FD_IMAGE0 + index; hostfs: mount index */
     u64 size; /* image: bytes; tmpfs: limit, 0 = default */
-    char target[]; /* NUL terminated absolute path, created when missing */
+    char target[]; /* NUL terminated absolute path, created when missing; MOUNT_SYMLINK: then the link's text, NUL */
 };
 
 struct mail_boot {

@@ -7,6 +7,7 @@
 #include "arch/x86_64/regs.h"
 #include "arch/x86_64/uaccess.h"
 #include "abi/syscalls.h"
+#include "boot/boot.h"
 #include "base/string.h"
 #include "core/panic.h"
 #include "host/host.h"
@@ -14,6 +15,7 @@
 #include "mm/mm.h"
 #include "proc/task.h"
 #include <asm/signal.h>
+#include <asm/sigcontext.h>
 #include <asm/siginfo.h>
 #include <asm/ucontext.h>
 
@@ -30,31 +32,31 @@ u64 user_fixup(u64 ip)
 
 static bool in_kernel(u64 ip) { return ip - KIMAGE_BASE < KIMAGE_SIZE; }
 
-static void save_regs(const struct sigcontext_64 *s, struct regs *r)
+static void save_regs(const struct sigcontext *s, struct regs *r)
 {
-    r->r15 = s->r15, r->r14 = s->r14, r->r13 = s->r13, r->r12 = s->r12, r->rbp = s->bp, r->rbx = s->bx, r->r11 = s->r11;
-    r->r10 = s->r10, r->r9 = s->r9, r->r8 = s->r8, r->rax = s->ax, r->rcx = s->cx, r->rdx = s->dx, r->rsi = s->si;
-    r->rdi = s->di, r->rip = s->ip, r->flags = s->flags, r->rsp = s->sp;
+    r->r15 = s->r15, r->r14 = s->r14, r->r13 = s->r13, r->r12 = s->r12, r->rbp = s->rbp, r->rbx = s->rbx, r->r11 = s->r11;
+    r->r10 = s->r10, r->r9 = s->r9, r->r8 = s->r8, r->rax = s->rax, r->rcx = s->rcx, r->rdx = s->rdx, r->rsi = s->rsi;
+    r->rdi = s->rdi, r->rip = s->rip, r->flags = s->eflags, r->rsp = s->rsp;
 }
 
-static void kernel_event(struct carrier *c, int sig, struct siginfo *si, struct sigcontext_64 *s)
+static void kernel_event(struct carrier *c, int sig, struct siginfo *si, struct sigcontext *s)
 {
     if (sig == SIGURG) {
-        if (s->ip >= (u64)exit_lo && s->ip < (u64)exit_hi) {
-            s->sp = c->kstack_top - sizeof(struct regs);
-            s->ip = (u64)ret_to_user;
+        if (s->rip >= (u64)exit_lo && s->rip < (u64)exit_hi) {
+            s->rsp = c->kstack_top - sizeof(struct regs);
+            s->rip = (u64)ret_to_user;
         }
         return;
     }
-    u64 addr = (u64)si->si_addr, fix = user_fixup(s->ip);
+    u64 addr = (u64)si->si_addr, fix = user_fixup(s->rip);
     if (fix && (sig == SIGSEGV || sig == SIGBUS)) {
         struct mm *mm = c->task ? c->task->mm : NULL;
         if (addr < GUEST_END && mm && !mutex_held(&mm->lock) && mm_fault(mm, addr, s->err))
             return;
-        s->ip = fix;
+        s->rip = fix;
         return;
     }
-    panic("signal %d in the kernel at ip %p address %p (task %u)", sig, (void *)s->ip, (void *)addr, c->task ? c->task->tid : 0);
+    panic("signal %d in the kernel at ip %p address %p (task %u)", sig, (void *)s->rip, (void *)addr, c->task ? c->task->tid : 0);
 }
 
 void trap_handler(int sig, struct siginfo *si, struct ucontext *uc);
@@ -62,8 +64,8 @@ void trap_handler(int sig, struct siginfo *si, struct ucontext *uc)
 {
     u64 here = (u64)__builtin_frame_address(0);
     struct carrier *c = (struct carrier *)(ALIGN_DOWN(here - CARRIER_BASE, CARRIER_SIZE) + CARRIER_BASE + SLOT_CARRIER);
-    struct sigcontext_64 *s = (struct sigcontext_64 *)&uc->uc_mcontext;
-    if (in_kernel(s->ip)) {
+    struct sigcontext *s = (struct sigcontext *)&uc->uc_mcontext;
+    if (in_kernel(s->rip)) {
         kernel_event(c, sig, si, s);
         return;
     }
@@ -73,9 +75,9 @@ void trap_handler(int sig, struct siginfo *si, struct ucontext *uc)
     c->trap = (struct trap_info){.sig = sig, .code = si->si_code, .addr = (u64)si->si_addr, .trapno = s->trapno, .error = s->err};
     r->kind = sig == SIGSYS ? ENTRY_TRAP : ENTRY_EVENT;
     r->nr = sig == SIGSYS ? r->rax : ~0ull;
-    s->sp = (u64)r;
-    s->ip = (u64)event_entry;
-    s->flags &= ~0x40500ul; /* AC, DF, TF */
+    s->rsp = (u64)r;
+    s->rip = (u64)event_entry;
+    s->eflags &= ~0x40500ul; /* AC, DF, TF */
 }
 
 struct regs *current_regs(void);
@@ -89,7 +91,7 @@ void syscall_dispatch(struct regs *r)
     u32 nr = (u32)r->nr;
     syscall_fn fn = nr < SYSCALL_COUNT ? syscall_table[nr] : NULL;
     if (unlikely(!fn)) {
-        klog("unknown system call %u (%s)", nr, nr < SYSCALL_COUNT && syscall_names[nr] ? syscall_names[nr] : "?");
+        boot_count_unknown(nr);
         r->rax = (u64)-ENOSYS;
         return;
     }

@@ -1,6 +1,8 @@
 /* What lower modules may know of the caller (core/current.h, tty/session.h). */
 #include "core/current.h"
 #include "proc/task.h"
+#include "tty/session.h"
+#include "tty/tty.h"
 
 struct task *current_task(void) { return this_carrier()->task; }
 const struct cred *current_cred(void) { return current_task()->cred; }
@@ -57,20 +59,17 @@ long signal_pid(u32 pid, int sig)
     return r;
 }
 
-struct tty *session_tty(void);
 static struct tgroup *session_leader(void)
 {
     return tgroup_find_locked(current_task()->tg->sid);
 }
-
-extern void tty_get(struct tty *t) __attribute__((weak));
 
 struct tty *session_tty(void)
 {
     mutex_lock(&tasklist_lock);
     struct tgroup *l = session_leader();
     struct tty *t = l ? l->tty : NULL;
-    if (t && tty_get)
+    if (t)
         tty_get(t);
     mutex_unlock(&tasklist_lock);
     return t;

@@ -12,7 +12,7 @@
 #include "proc/task.h"
 #include "sys/syscall.h"
 #include "vfs/fs_info.h"
-#include <asm/mman.h>
+#include <linux/mman.h>
 #include <linux/sched.h>
 
 struct regs *current_regs(void);
@@ -127,6 +127,7 @@ static long clone_in_mm(struct task *t, struct clone_request *q)
         frame->rsp = q->stack;
     c->task = t;
     t->slot = c->slot;
+    t->core.host_pid = me->core.host_pid;
     t->mm = me->mm;
     mm_get(t->mm);
     atomic_add(&t->mm->live_carriers, 1);
@@ -149,7 +150,7 @@ static void child_begins(struct task *t, struct clone_request *q)
 {
     struct carrier *c = this_carrier();
     c->task = t;
-    c->tid = t->core.host_tid;
+    c->tid = t->core.host_pid = t->core.host_tid;
     c->robust.next = &c->robust.next;
     c->robust.pending = NULL;
     host_robust_list(&c->robust, sizeof(c->robust));
@@ -206,7 +207,7 @@ static void vfork_wait(struct task *me, struct task *t, u32 tid)
     }
 }
 
-static long do_clone(struct clone_request *q)
+static long clone_task(struct clone_request *q)
 {
     struct task *me = current_task();
     bool thread = q->flags & CLONE_THREAD;
@@ -280,19 +281,19 @@ SYSCALL5(clone, u64, flags, u64, stack, uptr, ptid, uptr, ctid, u64, tls)
     struct clone_request q = {flags & ~0xffull, stack, tls, ptid, ctid, ptid, (int)(flags & 0xff)};
     if (q.flags & CLONE_PIDFD)
         return -EINVAL;
-    return do_clone(&q);
+    return clone_task(&q);
 }
 
 SYSCALL0(fork)
 {
     struct clone_request q = {.exit_signal = SIGCHLD};
-    return do_clone(&q);
+    return clone_task(&q);
 }
 
 SYSCALL0(vfork)
 {
     struct clone_request q = {.flags = CLONE_VM | CLONE_VFORK, .exit_signal = SIGCHLD};
-    return do_clone(&q);
+    return clone_task(&q);
 }
 
 SYSCALL2(clone3, uptr, uargs, u64, size)
@@ -307,5 +308,5 @@ SYSCALL2(clone3, uptr, uargs, u64, size)
     struct clone_request q = {a[0] & ~0x100000000ull, a[5] ? a[5] + a[6] : 0, a[7], a[3], a[2], 0, (int)a[4]};
     if (a[0] & 0x100000000ull) /* CLONE_CLEAR_SIGHAND */
         return -EINVAL;
-    return do_clone(&q);
+    return clone_task(&q);
 }

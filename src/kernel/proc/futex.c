@@ -7,7 +7,6 @@
 #include "mm/mm.h"
 #include "proc/task.h"
 #include "sys/syscall.h"
-#include <asm/mman.h>
 #include <linux/futex.h>
 #include <linux/time.h>
 #include <linux/time_types.h>
@@ -36,7 +35,7 @@ static long get_key(uptr addr, bool private, struct key *k)
         return 0;
     mm_lock(mm);
     struct vma *v = vma_find(mm, addr);
-    if (v && v->start <= addr && (v->flags & MAP_SHARED) && v->map)
+    if (v && v->start <= addr && (v->flags & VM_SHARED) && v->map)
         *k = (struct key){v->map->file->inode, v->pgoff + (addr - v->start)};
     mm_unlock(mm);
     return 0;

@@ -8,6 +8,7 @@
 #include "core/kstate.h"
 #include "core/panic.h"
 #include "proc/task.h"
+#include "tty/session.h"
 #include <asm/signal.h>
 
 #define UNBLOCKABLE (SIGSET(SIGKILL) | SIGSET(SIGSTOP))

@@ -41,6 +41,7 @@ static noreturn_fn void stub_main(int i)
     t->slot = 0;
     t->mm->live_carriers = 1;
     t->mm->carriers[0] = t->mm->carriers_mapped[0] = 1;
+    t->core.host_pid = c->tid;
     atomic_store(&t->core.host_tid, c->tid);
     atomic_store(&pool.stub[i].state, STUB_FREE);
     service_wake();

@@ -129,7 +129,7 @@ void task_kick(struct task *t)
     if (atomic_load(&t->core.wake) == WAKE_SLEEPING)
         host_futex_wake(&t->core.wake, 1);
     else if (t != current_task() && t->core.host_tid)
-        host_kick(t->core.host_tid);
+        host_kick(t->core.host_pid, t->core.host_tid);
 }
 
 void task_replace_leader_locked(struct task *me)

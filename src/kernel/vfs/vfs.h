@@ -73,6 +73,8 @@ struct super_block {
     struct dentry *root;
     void *priv;
     u64 next_ino;
+    u64 name_ttl; /* ns that a cached name is believed without asking ops->revalidate; 0 = for ever */
+    u32 mounts; /* how many mounts show it */
 };
 
 struct kstatfs {
@@ -83,6 +85,7 @@ struct super_ops {
     long (*statfs)(struct super_block *sb, struct kstatfs *st);
     void (*free_inode)(struct inode *i); /* last reference gone: release data and memory */
     long (*sync)(struct super_block *sb);
+    void (*put_super)(struct super_block *sb); /* after the last mount is gone and no inode is left in use */
 };
 
 struct inode {
@@ -105,7 +108,19 @@ struct inode {
     struct pipe *pipe; /* FIFO: set by ipc/pipe */
     void *sock; /* bound AF_UNIX socket: set by net/unix */
     void *priv;
+    const char *link; /* symlink text that lives as long as the inode (not terminated), or NULL: ask ops->readlink */
+    u32 link_len;
+    u32 seals; /* F_SEAL_*, under lock */
+    u64 cache_key; /* inode cache: vfs/inode.c */
+    struct inode *cache_next;
 };
+#define INODE_CACHED 1u
+#define INODE_SEALABLE 2u /* memfd */
+#define INODE_DEAD_DIR 4u /* removed directory: nothing can be made in it */
+#define INODE_MAGIC_LINK 8u /* ops->follow */
+#define INODE_NO_ATIME 16u
+#define INODE_UNLINKED 64u /* nlink fell to 0: cannot be linked again (an O_TMPFILE file can) */
+#define INODE_PSEUDO 32u /* anonymous: pipes, sockets ... */
 
 /* One directory entry, delivered by iterate; returns false when the buffer is full. */
 struct dir_ctx {
@@ -232,6 +247,8 @@ struct file *file_anon(const struct file_ops *ops, void *priv, const char *name,
 #define LOOKUP_NO_SYMLINKS 64u
 #define LOOKUP_NO_MAGICLINKS 128u
 #define LOOKUP_NO_XDEV 256u
+#define LOOKUP_KERNEL 512u /* no permission checks (boot) */
+#define LOOKUP_NO_MOUNT 1024u /* the last component's mounts are not entered */
 long path_lookup(int dirfd, const char *name, u32 flags, struct path *out); /* kernel string; referenced result */
 long user_path(int dirfd, uptr name, u32 flags, struct path *out);
 struct file *file_open_path(struct path *p, u32 flags); /* p is not consumed */
@@ -239,7 +256,10 @@ struct file *file_open(int dirfd, const char *name, u32 flags, u32 mode);
 /* Absolute text of a path as seen from the current root; returns a pointer inside buf or an error pointer. */
 char *path_text(const struct path *p, char *buf, size_t size);
 long vfs_mknod(int dirfd, const char *name, u32 mode, u64 rdev, struct inode **out); /* AF_UNIX bind */
-long inode_permission(struct inode *i, u32 mask); /* MAY_READ 4, MAY_WRITE 2, MAY_EXEC 1 */
+#define MAY_EXEC 1u
+#define MAY_WRITE 2u
+#define MAY_READ 4u
+long inode_permission(struct inode *i, u32 mask);
 long vfs_getattr(const struct path *p, struct kstat *st);
 
 /* Exec and mapping */

@@ -1,0 +1,227 @@
+/* The broker's own structures. One process per sandbox, one thread, one epoll loop; nothing here is shared.
+ *
+ * Trust: R (rings) and D (data) are guest-writable and never mapped; messages are copied once with pread. Clients on the
+ * control socket are the user who owns the sandbox. All state the broker relies on is in its own memory.
+ *
+ * Errors: functions return 0 or a positive result, or a negative errno. */
+#ifndef HARENA_BROKER_BROKER_H
+#define HARENA_BROKER_BROKER_H
+
+#include <sys/stat.h>
+#include <sys/types.h>
+#include "base/layout.h"
+#include "base/types.h"
+#include "broker/control.h"
+#include "wire/broker.h"
+
+#define BROKER_MOUNT_MAX 128
+#define BROKER_HANDLE_MAX 4096
+#define BROKER_SESSION_MAX (RING_COUNT / 3)
+#define BROKER_CLIENT_MAX 32
+#define BROKER_READ_MAX (1u << 20) /* bytes one WIRE_READ or WIRE_WRITE moves at most */
+
+enum source_kind { SOURCE_NONE, SOURCE_LISTENER, SOURCE_ZYGOTE, SOURCE_SIGNAL, SOURCE_CONTROL, SOURCE_CLIENT, SOURCE_STREAM };
+
+struct source { /* something epoll watches; embedded */
+    enum source_kind kind;
+    int fd;
+};
+
+/* ---- hostfs ---- */
+
+struct mount {
+    int root; /* O_PATH: directory, or the file itself with MOUNT_FILE */
+    u32 kind, flags, ctl_flags;
+    bool writable;
+    dev_t dev;
+    char *allow; /* NUL terminated names, then an empty one; NULL = all */
+    struct ctl_mount *record; /* the configuration's record */
+};
+
+struct handle {
+    int fd; /* -1 = free */
+    u16 generation;
+    u16 mount;
+    bool writable;
+    bool hidden; /* a secret: reads as empty */
+};
+
+struct hostfs {
+    struct mount mounts[BROKER_MOUNT_MAX];
+    u32 mount_count;
+    struct handle handles[BROKER_HANDLE_MAX];
+    u32 handle_next; /* where to look for a free one */
+    u32 handle_count;
+    int proc_fd; /* O_PATH of /proc/self/fd: descriptors are reopened through it */
+    bool no_openat2;
+    int userns; /* for id-mapped mounts; -1 = none, -2 = not tried yet (only as root) */
+    uid_t outer_uid;
+    uid_t own_uid; /* files of this user look like root's inside */
+    gid_t own_gid;
+};
+
+/* ---- byte streams, sessions ---- */
+
+struct session;
+
+struct stream {
+    struct source source;
+    struct session *session;
+    u32 ring;
+    u32 pos;       /* our position: out: tail; in: head */
+    u32 written;   /* position last published in R */
+    u32 flags;     /* our RING_* */
+    bool in;
+    bool closed;
+    bool pollable; /* epoll takes it */
+    bool added;    /* is in the epoll set */
+    bool armed;    /* waiting for epoll */
+    bool nonblock; /* the file description is O_NONBLOCK */
+    bool socket;
+    bool regular;
+};
+
+enum session_state { SESSION_FREE, SESSION_QUEUED, SESSION_MAILED, SESSION_RUNNING, SESSION_EXITED };
+
+struct session {
+    enum session_state state;
+    u32 id;
+    u32 mail_seq; /* rings are ours and the guest's when mail_done reaches it */
+    bool rings_live;
+    bool main;
+    u32 status; /* wait status once SESSION_EXITED */
+    struct client *client;
+    struct stream stream[3]; /* in, out, err; fd -1 = none */
+};
+
+struct client {
+    struct source source;
+    bool is_link;
+    bool wants_trace;
+    bool wants_procs;
+    struct session *session;
+    /* a message that arrives in several packets */
+    u8 *message;
+    u32 message_size, message_total;
+    int fds[3];
+    u32 fd_count;
+};
+
+struct mail_item {
+    struct mail_item *next;
+    struct session *session; /* of a MAIL_SPAWN, else NULL */
+    u32 size;
+    u8 data[];
+};
+
+struct broker {
+    int epoll_fd, k_fd, d_fd, r_fd;
+    int kernel_fd, views_fd;
+    int empty_fd;              /* an empty directory to be chrooted into */
+    int image_fd[FD_IMAGE_MAX];
+    u64 image_size[FD_IMAGE_MAX];
+    u32 image_count;
+    struct ctl_config *config;
+    u32 *event_page;           /* read-only mapping of R's broker page: an address for FUTEX_WAKE, never read */
+
+    struct source listener, zygote, signals, control;
+    int boot_socket;           /* LSTN arrives here */
+    int lock_fd;               /* state directory, flock held */
+    pid_t zygote_pid;
+    bool pid_namespace;
+    bool was_root;
+    uid_t outer_uid;
+
+    struct r_control_guest guest; /* last copy of the guest's page */
+    u32 done_seq[REQ_SLOTS];
+    u32 event_seq;
+    bool event_due;
+    u32 mail_seq;
+    struct mail_item *mail_first, **mail_last;
+
+    struct hostfs fs;
+    struct session sessions[BROKER_SESSION_MAX];
+    u32 session_next;
+    struct client clients[BROKER_CLIENT_MAX];
+    struct client *link;
+
+    u64 deadline_ns;           /* CLOCK_MONOTONIC; 0 = none */
+    bool booted;
+    bool ending;               /* the zygote was killed by us */
+    bool zygote_gone;
+    bool main_done;
+    int status;                /* what we exit with */
+};
+
+/* setup.c: before the first guest instruction */
+int setup_rlimits(void);
+int setup_memory(struct broker *b);
+int setup_boot_mail(struct broker *b);
+int setup_drop(struct broker *b);
+int setup_filter(struct broker *b);
+u64 monotonic_ns(void);
+
+/* idmap.c */
+int idmap_namespace(uid_t outer);
+int idmap_open(int userns, const char *path);
+
+/* spawn.c */
+void spawn_choose_uid(struct broker *b);
+int spawn_zygote(struct broker *b, char *layers, size_t layers_size);
+int spawn_wait_listener(struct broker *b);
+void spawn_kill(struct broker *b);
+
+/* request.c: the doorbell and the requests in R */
+int doorbell_serve(struct broker *b);
+int guest_refresh(struct broker *b);
+u32 requests_serve(struct broker *b, u64 hint, u64 notify_id);
+void event_flush(struct broker *b);
+
+struct request { /* our copy of a slot, answered in place */
+    struct wire_request head;
+    u8 data[REQ_DATA_SIZE + 8]; /* NUL behind the data */
+    u8 reply[REQ_DATA_SIZE] __attribute__((aligned(8)));
+    u64 notify_id; /* of the doorbell that may receive descriptors, 0 = none */
+};
+
+/* hostfs*.c */
+void hostfs_init(struct hostfs *fs);
+int hostfs_mount(struct hostfs *fs, struct ctl_mount *record, const char *source, char *allow);
+void hostfs_serve(struct broker *b, struct request *r);
+bool hostfs_is_secret(const char *name, size_t size);
+int hostfs_check_path(const char *path, size_t size);
+int hostfs_walk(struct hostfs *fs, struct mount *m, const char *path, bool *hidden);
+int hostfs_reopen(struct hostfs *fs, int fd, int flags);
+void hostfs_attr(struct hostfs *fs, const struct stat *st, struct wire_attr *a, bool hidden);
+struct handle *hostfs_handle(struct hostfs *fs, u32 number);
+int hostfs_handle_new(struct hostfs *fs, int fd, u32 mount, bool writable, bool hidden, u64 *number);
+int hostfs_fstat(struct hostfs *fs, int fd, struct wire_attr *a, bool hidden);
+s32 hostfs_modify(struct hostfs *fs, struct request *r, struct mount *m); /* hostfs_modify.c: all that writes names */
+s32 hostfs_setattr_fd(struct hostfs *fs, int fd, const struct wire_attr *want, u64 mask, bool opath);
+
+/* session.c: sessions, rings, mail */
+int session_start(struct broker *b, struct client *c, const struct ctl_run *run, u32 size, int fds[3]);
+struct session *session_find(struct broker *b, u32 id);
+void session_exit(struct broker *b, struct session *s, u32 status);
+void session_signal(struct broker *b, struct session *s, u32 signal);
+void sessions_settle(struct broker *b);
+void mail_post(struct broker *b, struct session *s, const void *data, u32 size);
+void mail_pump(struct broker *b);
+bool rings_pump(struct broker *b);
+void stream_init(struct stream *s, int fd, bool in);
+void stream_event(struct broker *b, struct stream *s);
+void stream_close(struct broker *b, struct stream *s);
+
+/* control.c */
+int control_recv_config(struct broker *b);
+int control_watch(struct broker *b, struct source *s, u32 events);
+void control_accept(struct broker *b);
+void control_event(struct broker *b, struct client *c);
+void client_drop(struct broker *b, struct client *c);
+int client_send(struct client *c, u32 type, const void *payload, u32 size);
+void client_number(struct client *c, u32 type, u32 number);
+void link_note(struct broker *b, const char *f, ...) printf_like(2, 3);
+void link_error(struct broker *b, u32 status, const char *f, ...) printf_like(3, 4);
+size_t escape_text(char *out, size_t out_size, const char *text, size_t size);
+
+#endif

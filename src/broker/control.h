@@ -1,0 +1,109 @@
+/* Messages between the broker and its clients (the runtime library): the link it was born with and
+ * connections to the control socket in the sandbox's state directory.
+ *
+ * Transport: SOCK_SEQPACKET, one message a packet, at most CTL_PACKET_MAX bytes; a message with more (CTL_CONFIG,
+ * CTL_RUN) is cut into packets, all but the last with CTL_MORE in `flags`. Every packet starts with ctl_header.
+ * Descriptors ride (SCM_RIGHTS) on the first packet. Same machine, same build: host byte order, `CTL_VERSION` is
+ * checked. Clients are trusted as far as the state directory's mode 0700 goes; lengths are checked all the same.
+ *
+ * The link: CTL_CONFIG first (descriptors: listening control socket, locked state directory; both or none), then
+ * CTL_RUN with CTL_RUN_MAIN. When the link closes, the sandbox ends. Other connections: one CTL_RUN, CTL_KILL,
+ * CTL_PROCS or CTL_TRACE each; a connection with a session that closes kills the session. */
+#ifndef HARENA_BROKER_CONTROL_H
+#define HARENA_BROKER_CONTROL_H
+
+#include "base/types.h"
+
+#define CTL_VERSION 1
+#define CTL_PACKET_MAX 32768u
+#define CTL_MESSAGE_MAX (320u << 10)
+
+enum ctl_type {
+    CTL_CONFIG = 1, /* client -> broker: struct ctl_config */
+    CTL_RUN,        /* client -> broker: struct ctl_run; descriptors: in, out, err */
+    CTL_SIGNAL,     /* client -> broker: struct ctl_number: signal to this connection's session */
+    CTL_WINSIZE,    /* client -> broker: struct ctl_winsize */
+    CTL_KILL,       /* client -> broker: end the sandbox */
+    CTL_PROCS,      /* client -> broker: -> CTL_TEXT */
+    CTL_TRACE,      /* client -> broker: ctl_number 1 on, 0 off; -> CTL_TEXT ... until closed */
+    CTL_READY,      /* broker -> link: the guest kernel has booted and takes orders */
+    CTL_STARTED,    /* broker -> client: ctl_number: the session's pid */
+    CTL_EXITED,     /* broker -> client: ctl_number: wait status of the session */
+    CTL_TEXT,       /* broker -> client: text */
+    CTL_NOTE,       /* broker -> client: one line for the user (missing layers, statistics) */
+    CTL_ERROR,      /* broker -> client: text; harena's own failure (exit status 125, or `number` of ctl_error) */
+};
+
+struct ctl_header {
+    u32 type;
+    u32 size; /* of this packet */
+    u32 flags;
+    u32 total; /* of the whole message in its first packet: header once and all payloads */
+};
+#define CTL_MORE 1u
+
+struct ctl_number {
+    struct ctl_header h;
+    u32 number;
+    u32 pad;
+};
+
+struct ctl_error {
+    struct ctl_header h;
+    u32 status; /* exit status for the user */
+    u32 pad;
+    char text[];
+};
+
+struct ctl_winsize {
+    struct ctl_header h;
+    u16 rows, cols, xpixel, ypixel;
+};
+
+/* One mount of the sandbox. Strings behind it: target NUL, then source NUL (host path; MOUNT_SYMLINK: the link's
+ * text; otherwise empty), then with CTL_MOUNT_ALLOW the names that may be seen directly below the source, each NUL
+ * terminated, and an empty one. */
+struct ctl_mount {
+    u32 record_size; /* 8-byte aligned */
+    u32 kind;        /* enum mount_kind of wire/broker.h */
+    u32 flags;       /* MOUNT_* of wire/broker.h, handed to the guest */
+    u32 ctl_flags;   /* CTL_MOUNT_* */
+    u64 size;        /* tmpfs limit */
+    char strings[];
+};
+#define CTL_MOUNT_ALLOW 1u    /* only the listed names */
+#define CTL_MOUNT_SECRETS 2u  /* hide secrets by name */
+#define CTL_MOUNT_SYSTEM 8u   /* world-readable: no id-mapped mount needed */
+#define CTL_MOUNT_OPTIONAL 4u /* skip silently when the source does not exist */
+
+struct ctl_config {
+    struct ctl_header h;
+    u32 version;
+    u32 flags; /* CTL_CONFIG_* */
+    u64 memory_max;
+    u32 pids_max;
+    u32 timeout_ms; /* 0 = none */
+    u32 mount_count, mounts_off;
+    u32 kernel_off; /* path of the guest kernel's binary */
+    u32 views_off;  /* path of the view pack, 0 = none */
+    char name[64];
+    char hostname[65];
+    char pad[7];
+};
+#define CTL_CONFIG_VERBOSE 1u
+#define CTL_CONFIG_TRACE 2u
+#define CTL_CONFIG_REQUIRE_LAYERS 4u
+#define CTL_CONFIG_NO_PATCH 8u
+
+struct ctl_run {
+    struct ctl_header h;
+    u32 flags; /* CTL_RUN_* */
+    u32 uid, gid;
+    u16 rows, cols, xpixel, ypixel;
+    u32 argc, envc;
+    u32 cwd_off, strings_off; /* as in struct mail_spawn */
+};
+#define CTL_RUN_TTY 1u
+#define CTL_RUN_MAIN 2u
+
+#endif

@@ -1,0 +1,600 @@
+/* hostfs: the guest's view of host directories, one root descriptor per mount.
+ *
+ * How it works: a path from the guest is relative to a mount's root. It is checked first (no empty, "." or ".."
+ * components), then opened O_PATH with openat2 RESOLVE_BENEATH | NO_SYMLINKS | NO_MAGICLINKS | NO_XDEV, or where openat2 is
+ * missing by a walk of single components with O_NOFOLLOW and a device check. What the O_PATH descriptor names is
+ * looked at with fstat; only regular files are opened for data, through /proc/self/fd, so that neither opening a FIFO can
+ * block nor opening a device can have an effect, and nothing can change between check and use.
+ *
+ * Secrets: in a mount with CTL_MOUNT_SECRETS, files and directories with the names of hostfs_is_secret() look empty and
+ * cannot be written, replaced, renamed or linked. An allow-list restricts the first component.
+ *
+ * Ownership: mounts live for the broker's life; a handle owns its descriptor. Errors: negative errno. */
+#define _GNU_SOURCE
+#include "broker/broker.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <linux/magic.h>
+#include <linux/seccomp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define RESOLVE_ALL (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV)
+
+void hostfs_init(struct hostfs *fs)
+{
+    memset(fs, 0, sizeof(*fs));
+    for (u32 i = 0; i < BROKER_HANDLE_MAX; i++)
+        fs->handles[i].fd = -1;
+    fs->proc_fd = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    fs->userns = -1;
+    fs->own_uid = geteuid();
+    fs->own_gid = getegid();
+    struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_ALL };
+    int fd = syscall(SYS_openat2, AT_FDCWD, ".", &how, sizeof(how));
+    if (fd >= 0)
+        close(fd);
+    else if (errno == ENOSYS || errno == EPERM) /* EPERM: an outer filter that does not know it */
+        fs->no_openat2 = true;
+}
+
+/* ---- mounts ---- */
+
+/* File systems that hold files. Everything else (proc, sys, cgroup, debugfs, ...) acts when it is read. */
+static bool fs_type_allowed(long type)
+{
+    static const unsigned int allowed[] = {
+        0xef53 /* ext2-4 */, 0x58465342 /* xfs */, 0x9123683e /* btrfs */, 0x01021994 /* tmpfs */, 0x858458f6 /* ramfs */,
+        0x794c7630 /* overlay */, 0x2fc12fc1 /* zfs */, 0xf2f52010 /* f2fs */, 0xe0f5e1e2 /* erofs */,
+        0x73717368 /* squashfs */, 0x6969 /* nfs */, 0x65735546 /* fuse, virtiofs */, 0x01021997 /* 9p */,
+        0x4d44 /* vfat */, 0x2011bab0 /* exfat */, 0x9660 /* iso */, 0xff534d42 /* cifs */, 0xfe534d42 /* smb2 */,
+        0xca451a4e /* bcachefs */, 0x3153464a /* jfs */, 0x52654973 /* reiserfs */, 0x00c36400 /* ceph */,
+        0x5346544e /* ntfs */, 0x7366746e /* ntfs3 */, 0x15013346 /* udf */, 0x61756673 /* aufs */,
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(allowed); i++)
+        if ((unsigned int)type == allowed[i])
+            return true;
+    return false;
+}
+
+int hostfs_mount(struct hostfs *fs, struct ctl_mount *record, const char *source, char *allow)
+{
+    if (fs->mount_count == BROKER_MOUNT_MAX)
+        return -E2BIG;
+    struct mount *m = &fs->mounts[fs->mount_count];
+    int fd = -1;
+    /* the system's directories are world-readable; what the user named may not be */
+    if (!(record->ctl_flags & CTL_MOUNT_SYSTEM) && fs->userns != -1) {
+        if (fs->userns == -2)
+            fs->userns = idmap_namespace(fs->outer_uid);
+        if (fs->userns >= 0)
+            fd = idmap_open(fs->userns, source);
+        else
+            fs->userns = -1;
+    }
+    if (fd < 0)
+        fd = open(source, O_PATH | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    struct stat st;
+    struct statfs sf;
+    int result = 0;
+    if (fstat(fd, &st) < 0 || fstatfs(fd, &sf) < 0)
+        result = -errno;
+    else if (!fs_type_allowed(sf.f_type))
+        result = -EMEDIUMTYPE;
+    else if (S_ISREG(st.st_mode))
+        record->flags |= MOUNT_FILE;
+    else if (S_ISDIR(st.st_mode))
+        record->flags &= ~MOUNT_FILE;
+    else
+        result = -ENODEV;
+    if (result < 0) {
+        close(fd);
+        return result;
+    }
+    *m = (struct mount){ .root = fd, .kind = record->kind, .flags = record->flags, .ctl_flags = record->ctl_flags,
+                         .writable = !(record->flags & (MOUNT_READONLY | MOUNT_OVERLAY)), .dev = st.st_dev,
+                         .allow = allow, .record = record };
+    return fs->mount_count++;
+}
+
+/* ---- names ---- */
+
+bool hostfs_is_secret(const char *name, size_t size)
+{
+    static const char *const whole[] = {
+        ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".my.cnf",
+        ".git-credentials", ".env", ".envrc", ".vault-token", ".htpasswd", ".boto", ".s3cfg", ".terraformrc",
+        "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "credentials.json", "service-account.json", "secrets.yml",
+        "secrets.yaml", "secrets.json", ".bash_history", ".zsh_history", ".python_history", ".config.gcloud",
+    };
+    static const char *const endings[] = { ".pem", ".key", ".p12", ".pfx", ".jks", ".kdbx", ".keystore", ".ppk" };
+    for (size_t i = 0; i < ARRAY_COUNT(whole); i++)
+        if (strlen(whole[i]) == size && !memcmp(whole[i], name, size))
+            return true;
+    if (size > 5 && !memcmp(name, ".env.", 5)) {
+        /* templates are meant to be read */
+        static const char *const open_ones[] = { "example", "sample", "template", "dist" };
+        for (size_t i = 0; i < ARRAY_COUNT(open_ones); i++)
+            if (size - 5 == strlen(open_ones[i]) && !memcmp(name + 5, open_ones[i], size - 5))
+                return false;
+        return true;
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(endings); i++) {
+        size_t n = strlen(endings[i]);
+        if (size > n && !memcmp(name + size - n, endings[i], n))
+            return true;
+    }
+    return false;
+}
+
+/* `size` bytes include the NUL, which must be the only one. */
+int hostfs_check_path(const char *path, size_t size)
+{
+    if (!size || size > 4096 || memchr(path, 0, size) != path + size - 1)
+        return size > 4096 ? -ENAMETOOLONG : -EINVAL;
+    if (size == 1)
+        return 0;
+    for (const char *p = path;;) {
+        const char *end = strchrnul(p, '/');
+        size_t n = end - p;
+        if (!n || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
+            return -EINVAL;
+        if (n > 255)
+            return -ENAMETOOLONG;
+        if (!*end)
+            return 0;
+        p = end + 1;
+    }
+}
+
+static bool name_allowed(const struct mount *m, const char *name, size_t size)
+{
+    if (!m->allow)
+        return true;
+    for (const char *p = m->allow; *p; p += strlen(p) + 1)
+        if (strlen(p) == size && !memcmp(p, name, size))
+            return true;
+    return false;
+}
+
+/* Applies the mount's name rules to a checked path: 0, 1 when its last component is a secret, or -ENOENT. */
+static int path_rules(const struct mount *m, const char *path)
+{
+    if (!*path || (!m->allow && !(m->ctl_flags & CTL_MOUNT_SECRETS)))
+        return 0;
+    bool first = true;
+    for (const char *p = path;; first = false) {
+        const char *end = strchrnul(p, '/');
+        if (first && !name_allowed(m, p, end - p))
+            return -ENOENT;
+        if ((m->ctl_flags & CTL_MOUNT_SECRETS) && hostfs_is_secret(p, end - p))
+            return *end ? -ENOENT : 1;
+        if (!*end)
+            return 0;
+        p = end + 1;
+    }
+}
+
+/* ---- opening ---- */
+
+/* openat2 is missing: one component at a time. */
+static int walk_components(struct mount *m, const char *path)
+{
+    int at = fcntl(m->root, F_DUPFD_CLOEXEC, 0);
+    char name[256];
+    while (at >= 0 && *path) {
+        const char *end = strchrnul(path, '/');
+        memcpy(name, path, end - path);
+        name[end - path] = 0;
+        int next = openat(at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC | (*end ? O_DIRECTORY : 0));
+        int error = errno;
+        close(at);
+        at = next;
+        if (next < 0) {
+            errno = error;
+            break;
+        }
+        struct stat st;
+        if (fstat(at, &st) < 0 || st.st_dev != m->dev) {
+            close(at);
+            errno = EXDEV;
+            return -1;
+        }
+        path = *end ? end + 1 : end;
+    }
+    return at;
+}
+
+static int open_path(struct hostfs *fs, struct mount *m, const char *path, int extra)
+{
+    int fd;
+    if (m->flags & MOUNT_FILE) {
+        if (*path)
+            return -ENOTDIR;
+        fd = fcntl(m->root, F_DUPFD_CLOEXEC, 0);
+    } else if (fs->no_openat2) {
+        fd = walk_components(m, path);
+    } else {
+        struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC | extra, .resolve = RESOLVE_ALL };
+        fd = syscall(SYS_openat2, m->root, *path ? path : ".", &how, sizeof(how));
+    }
+    if (fd < 0) {
+        if (errno == EXDEV)
+            return -EACCES; /* something else is mounted there */
+        return errno == EMFILE || errno == ENFILE ? -ENFILE : -errno;
+    }
+    return fd;
+}
+
+/* Opens a checked path O_PATH. *hidden: it is a secret, to be shown empty. */
+int hostfs_walk(struct hostfs *fs, struct mount *m, const char *path, bool *hidden)
+{
+    int rules = path_rules(m, path);
+    if (rules < 0)
+        return rules;
+    *hidden = rules;
+    return open_path(fs, m, path, 0);
+}
+
+int hostfs_reopen(struct hostfs *fs, int fd, int flags)
+{
+    char name[16];
+    snprintf(name, sizeof(name), "%d", fd);
+    int new = openat(fs->proc_fd, name, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    return new < 0 ? (errno == EMFILE ? -ENFILE : -errno) : new;
+}
+
+/* ---- attributes ---- */
+
+void hostfs_attr(struct hostfs *fs, const struct stat *st, struct wire_attr *a, bool hidden)
+{
+    u32 mode = st->st_mode & (S_IFMT | 01777);
+    *a = (struct wire_attr){
+        .ino = st->st_ino,
+        .dev = st->st_dev * 0x9e3779b97f4a7c15ul,
+        .size = st->st_size,
+        .blocks = st->st_blocks,
+        .mode = mode,
+        .nlink = st->st_nlink,
+        /* the user's own files are root's inside */
+        .uid = st->st_uid == fs->own_uid ? 0 : st->st_uid,
+        .gid = st->st_gid == fs->own_gid ? 0 : st->st_gid,
+        .rdev_major = (st->st_rdev >> 8) & 0xfff,
+        .rdev_minor = (st->st_rdev & 0xff) | ((st->st_rdev >> 12) & 0xfff00),
+        .atime = st->st_atim.tv_sec, .atime_nsec = st->st_atim.tv_nsec,
+        .mtime = st->st_mtim.tv_sec, .mtime_nsec = st->st_mtim.tv_nsec,
+        .ctime = st->st_ctim.tv_sec, .ctime_nsec = st->st_ctim.tv_nsec,
+    };
+    if (hidden) {
+        a->flags |= WIRE_ATTR_HIDDEN;
+        if (!S_ISDIR(mode)) {
+            a->mode = S_IFREG | 0444;
+            a->size = a->blocks = 0;
+            a->rdev_major = a->rdev_minor = 0;
+        }
+    }
+}
+
+int hostfs_fstat(struct hostfs *fs, int fd, struct wire_attr *a, bool hidden)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    hostfs_attr(fs, &st, a, hidden);
+    return 0;
+}
+
+/* ---- handles ---- */
+
+struct handle *hostfs_handle(struct hostfs *fs, u32 number)
+{
+    u32 index = number & 0xffff;
+    if (index >= BROKER_HANDLE_MAX)
+        return NULL;
+    struct handle *h = &fs->handles[index];
+    return h->fd >= 0 && h->generation == number >> 16 ? h : NULL;
+}
+
+/* Takes the descriptor over, also when it fails. */
+int hostfs_handle_new(struct hostfs *fs, int fd, u32 mount, bool writable, bool hidden, u64 *number)
+{
+    if (fs->handle_count == BROKER_HANDLE_MAX) {
+        close(fd);
+        return -ENFILE;
+    }
+    u32 i = fs->handle_next;
+    while (fs->handles[i].fd >= 0)
+        i = (i + 1) % BROKER_HANDLE_MAX;
+    fs->handle_next = (i + 1) % BROKER_HANDLE_MAX;
+    struct handle *h = &fs->handles[i];
+    h->fd = fd;
+    h->generation++;
+    h->mount = mount;
+    h->writable = writable;
+    h->hidden = hidden;
+    fs->handle_count++;
+    *number = (u32)h->generation << 16 | i;
+    return 0;
+}
+
+/* ---- operations that read ---- */
+
+static s32 op_lookup(struct hostfs *fs, struct request *r, struct mount *m)
+{
+    bool hidden;
+    int fd = hostfs_walk(fs, m, (char *)r->data, &hidden);
+    if (fd < 0)
+        return fd;
+    int result = hostfs_fstat(fs, fd, (struct wire_attr *)r->reply, hidden);
+    close(fd);
+    if (result < 0)
+        return result;
+    r->head.reply_size = sizeof(struct wire_attr);
+    return 0;
+}
+
+struct kernel_dirent {
+    u64 ino;
+    s64 off;
+    u16 reclen;
+    u8 type;
+    char name[];
+};
+
+/* Converts one buffer of getdents64 output; returns false when the reply is full. *cookie follows the last one taken. */
+static bool convert_dirents(const struct mount *m, bool at_root, const u8 *buffer, long size, struct request *r, u64 *cookie)
+{
+    for (long at = 0; at < size;) {
+        const struct kernel_dirent *d = (const void *)(buffer + at);
+        size_t n = strlen(d->name);
+        u32 record = ALIGN_UP(sizeof(struct wire_dirent) + n, 8);
+        bool skip = !strcmp(d->name, ".") || !strcmp(d->name, "..") || n > 255 ||
+                    (at_root && !name_allowed(m, d->name, n));
+        if (!skip) {
+            if (r->head.reply_size + record > REQ_DATA_SIZE)
+                return false;
+            struct wire_dirent *w = (void *)(r->reply + r->head.reply_size);
+            memset(w, 0, record);
+            *w = (struct wire_dirent){ .ino = d->ino, .record_size = record, .type = d->type, .name_size = n };
+            if ((m->ctl_flags & CTL_MOUNT_SECRETS) && d->type != DT_DIR && hostfs_is_secret(d->name, n))
+                w->type = DT_REG;
+            memcpy(w->name, d->name, n);
+            r->head.reply_size += record;
+        }
+        *cookie = d->off;
+        at += d->reclen;
+    }
+    return true;
+}
+
+static s32 op_readdir(struct hostfs *fs, struct request *r, struct mount *m)
+{
+    bool hidden;
+    int at = hostfs_walk(fs, m, (char *)r->data, &hidden);
+    if (at < 0)
+        return at;
+    struct stat st;
+    int fd = fstat(at, &st) < 0 ? -errno : !S_ISDIR(st.st_mode) ? -ENOTDIR : hostfs_reopen(fs, at, O_RDONLY | O_DIRECTORY);
+    close(at);
+    if (fd < 0 || hidden) {
+        if (fd >= 0)
+            close(fd);
+        return fd < 0 ? fd : 0;
+    }
+    u64 cookie = r->head.arg[0];
+    s32 result = 0;
+    if (cookie && lseek(fd, cookie, SEEK_SET) < 0)
+        result = -EINVAL;
+    while (!result) {
+        u8 buffer[8192] __attribute__((aligned(8)));
+        long n = syscall(SYS_getdents64, fd, buffer, sizeof(buffer));
+        if (n <= 0) {
+            result = n < 0 ? -errno : 0;
+            cookie = 0;
+            break;
+        }
+        if (!convert_dirents(m, !r->data[0], buffer, n, r, &cookie))
+            break;
+    }
+    close(fd);
+    r->head.value = cookie;
+    return result;
+}
+
+static s32 op_readlink(struct hostfs *fs, struct request *r, struct mount *m)
+{
+    bool hidden;
+    int fd = hostfs_walk(fs, m, (char *)r->data, &hidden);
+    if (fd < 0)
+        return fd;
+    ssize_t n = hidden ? -1 : readlinkat(fd, "", (char *)r->reply, 4096);
+    s32 result = hidden ? -EINVAL : n < 0 ? (errno == ENOENT ? -EINVAL : -errno) : 0;
+    close(fd);
+    if (!result)
+        r->head.reply_size = n;
+    return result;
+}
+
+static s32 op_open(struct hostfs *fs, struct request *r, struct mount *m)
+{
+    u64 access = r->head.arg[0];
+    if (access != O_RDONLY && access != O_WRONLY && access != O_RDWR)
+        return -EINVAL;
+    bool write = access != O_RDONLY, hidden;
+    if (write && !m->writable)
+        return -EROFS;
+    int at = hostfs_walk(fs, m, (char *)r->data, &hidden);
+    if (at < 0)
+        return at;
+    struct stat st;
+    int fd;
+    if (fstat(at, &st) < 0)
+        fd = -errno;
+    else if (hidden)
+        fd = write || S_ISDIR(st.st_mode) ? -EACCES : fcntl(at, F_DUPFD_CLOEXEC, 0);
+    else if (S_ISREG(st.st_mode))
+        fd = hostfs_reopen(fs, at, access);
+    else
+        fd = S_ISDIR(st.st_mode) ? -EISDIR : S_ISLNK(st.st_mode) ? -ELOOP : -ENXIO;
+    close(at);
+    if (fd < 0)
+        return fd;
+    int result = hostfs_handle_new(fs, fd, r->head.mount, write, hidden, &r->head.value);
+    if (result < 0)
+        return result;
+    hostfs_attr(fs, &st, (struct wire_attr *)r->reply, hidden);
+    r->head.reply_size = sizeof(struct wire_attr);
+    return 0;
+}
+
+static s32 op_statfs(struct request *r, struct mount *m)
+{
+    struct statfs sf;
+    if (fstatfs(m->root, &sf) < 0)
+        return -errno;
+    *(struct wire_statfs *)r->reply = (struct wire_statfs){ .bsize = sf.f_bsize, .blocks = sf.f_blocks, .bfree = sf.f_bfree,
+        .bavail = sf.f_bavail, .files = sf.f_files, .ffree = sf.f_ffree, .namelen = sf.f_namelen };
+    r->head.reply_size = sizeof(struct wire_statfs);
+    return 0;
+}
+
+/* ---- operations on handles ---- */
+
+/* Moves bytes between a file and D through a buffer. Both positions were checked. Returns bytes moved or -errno. */
+static s64 move_bytes(int from, u64 from_off, int to, u64 to_off, u64 size)
+{
+    static u8 buffer[131072] __attribute__((aligned(4096)));
+    u64 done = 0;
+    while (done < size) {
+        ssize_t n = pread(from, buffer, MIN(size - done, sizeof(buffer)), from_off + done);
+        if (n <= 0)
+            return done ? (s64)done : n < 0 ? -errno : 0;
+        for (ssize_t put = 0; put < n;) {
+            ssize_t w = pwrite(to, buffer + put, n - put, to_off + done + put);
+            if (w <= 0)
+                return done + put ? (s64)(done + put) : w < 0 ? -errno : -EIO;
+            put += w;
+        }
+        done += n;
+    }
+    return done;
+}
+
+static s32 op_transfer(struct broker *b, struct request *r, struct handle *h, bool write)
+{
+    u64 off = r->head.arg[0], size = r->head.arg[1], d_off = r->head.arg[2];
+    if (off > INT64_MAX || d_off > D_SIZE || size > D_SIZE - d_off || size > (u64)INT64_MAX - off)
+        return -EINVAL;
+    size = MIN(size, (u64)BROKER_READ_MAX);
+    if (h->hidden)
+        return write ? -EACCES : 0;
+    if (write && !h->writable)
+        return -EBADF;
+    s64 n = write ? move_bytes(b->d_fd, d_off, h->fd, off, size) : move_bytes(h->fd, off, b->d_fd, d_off, size);
+    if (n < 0)
+        return n;
+    r->head.value = n;
+    if (write && !hostfs_fstat(&b->fs, h->fd, (struct wire_attr *)r->reply, false))
+        r->head.reply_size = sizeof(struct wire_attr);
+    return 0;
+}
+
+/* Puts a read-only descriptor of the file into a grant slot of the process that rings. */
+static s32 op_grant(struct broker *b, struct request *r, struct handle *h)
+{
+    u64 slot = r->head.arg[0];
+    if (slot < FD_GRANT0 || slot >= FD_GRANT0 + FD_GRANT_MAX || slot >= FD_LIMIT)
+        return -EINVAL;
+    if (h->hidden)
+        return -EACCES;
+    if (!r->notify_id)
+        return -EPERM;
+    int fd = hostfs_reopen(&b->fs, h->fd, O_RDONLY);
+    if (fd < 0)
+        return fd;
+    struct seccomp_notif_addfd add = { .id = r->notify_id, .flags = SECCOMP_ADDFD_FLAG_SETFD, .srcfd = fd, .newfd = slot };
+    s32 result = 0;
+    if (ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &r->notify_id) < 0 ||
+        ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_ADDFD, &add) < 0)
+        result = -errno;
+    close(fd);
+    return result;
+}
+
+static s32 serve_handle(struct broker *b, struct request *r)
+{
+    struct hostfs *fs = &b->fs;
+    struct handle *h = hostfs_handle(fs, r->head.handle);
+    if (!h)
+        return -EBADF;
+    switch (r->head.op) {
+    case WIRE_CLOSE:
+        close(h->fd);
+        h->fd = -1;
+        fs->handle_count--;
+        return 0;
+    case WIRE_READ:
+        return op_transfer(b, r, h, false);
+    case WIRE_WRITE:
+        return op_transfer(b, r, h, true);
+    case WIRE_FSYNC:
+        return h->hidden || fsync(h->fd) == 0 ? 0 : -errno;
+    case WIRE_GRANT:
+        return op_grant(b, r, h);
+    case WIRE_FSETATTR: {
+        if (r->head.size != sizeof(struct wire_attr))
+            return -EINVAL;
+        if (!fs->mounts[h->mount].writable)
+            return -EROFS;
+        if (h->hidden)
+            return -EACCES;
+        s32 result = hostfs_setattr_fd(fs, h->fd, (struct wire_attr *)r->data, r->head.arg[0], false);
+        if (result >= 0)
+            result = hostfs_fstat(fs, h->fd, (struct wire_attr *)r->reply, false);
+        if (result >= 0)
+            r->head.reply_size = sizeof(struct wire_attr);
+        return result;
+    }
+    }
+    return -ENOSYS;
+}
+
+void hostfs_serve(struct broker *b, struct request *r)
+{
+    struct hostfs *fs = &b->fs;
+    u32 op = r->head.op;
+    if (op == WIRE_CLOSE || (op >= WIRE_READ && op <= WIRE_GRANT)) {
+        r->head.result = serve_handle(b, r);
+        return;
+    }
+    s32 result;
+    if (r->head.mount >= fs->mount_count) {
+        r->head.result = -EINVAL;
+        return;
+    }
+    struct mount *m = &fs->mounts[r->head.mount];
+    if (op == WIRE_LOOKUP || op == WIRE_READDIR || op == WIRE_READLINK || op == WIRE_OPEN) {
+        result = hostfs_check_path((char *)r->data, r->head.size);
+        if (!result)
+            result = op == WIRE_LOOKUP    ? op_lookup(fs, r, m)
+                     : op == WIRE_READDIR ? op_readdir(fs, r, m)
+                     : op == WIRE_OPEN    ? op_open(fs, r, m)
+                                          : op_readlink(fs, r, m);
+    } else if (op == WIRE_STATFS) {
+        result = op_statfs(r, m);
+    } else if (op >= WIRE_CREATE && op <= WIRE_SETATTR) {
+        result = m->writable ? hostfs_modify(fs, r, m) : -EROFS;
+    } else {
+        result = -ENOSYS;
+    }
+    r->head.result = result;
+}

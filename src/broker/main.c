@@ -1,0 +1,262 @@
+/* The broker: one process per sandbox, started by the runtime library with the link at descriptor LINK_FD and standard
+ * error at 2 (used for nothing but a crash of the broker itself).
+ *
+ * How it works: take the configuration, open everything outside (setup.c), start the zygote (spawn.c), drop all rights,
+ * install our own filter, then serve: doorbells (request.c, hostfs*.c), streams and sessions (session.c), clients (control.c).
+ * It ends when the main session's output is drained, when the guest kernel dies, when the link closes, at the
+ * time-out, or on SIGTERM. It exits with the status the user's command should have. */
+#define _GNU_SOURCE
+#include "broker/broker.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LINK_FD 3
+#define NOTIF_SET_FLAGS SECCOMP_IOW(4, u64)
+#define NOTIF_SYNC_WAKE_UP 1ul
+
+static struct broker broker;
+
+/* The zygote ended and we had not killed it: say why. */
+static void explain_death(struct broker *b, const siginfo_t *si)
+{
+    if (si->si_code == CLD_EXITED)
+        link_error(b, 125, "the guest kernel exited with status %d; this is a bug in harena", si->si_status);
+    else if (si->si_status == SIGKILL)
+        link_error(b, 137, "the sandbox was killed from outside (out of memory?)");
+    else if (si->si_status == SIGSYS)
+        link_error(b, 125, "the guest made a host call its filter forbids; the sandbox was killed");
+    else
+        link_error(b, 125, "the guest kernel died of signal %d (%s)", si->si_status, strsignal(si->si_status));
+    b->status = si->si_code != CLD_EXITED && si->si_status == SIGKILL ? 137 : 125;
+    b->main_done = true;
+}
+
+static void zygote_event(struct broker *b)
+{
+    siginfo_t si = { 0 };
+    if (waitid(P_PIDFD, b->zygote.fd, &si, WEXITED | WNOHANG) < 0 || !si.si_pid)
+        return;
+    b->zygote_gone = true;
+    epoll_ctl(b->epoll_fd, EPOLL_CTL_DEL, b->zygote.fd, NULL);
+    if (!b->ending)
+        explain_death(b, &si);
+}
+
+static void time_out(struct broker *b)
+{
+    b->deadline_ns = 0;
+    link_error(b, 124, "timed out after %u.%03u s; the sandbox was killed", b->config->timeout_ms / 1000,
+               b->config->timeout_ms % 1000);
+    b->status = 124;
+    b->main_done = true;
+    spawn_kill(b);
+}
+
+static void dispatch(struct broker *b, struct source *s, u32 events)
+{
+    switch (s->kind) {
+    case SOURCE_LISTENER:
+        if (events & EPOLLIN) {
+            doorbell_serve(b);
+        } else { /* HUP: no task has the filter any more; the pidfd tells the rest */
+            epoll_ctl(b->epoll_fd, EPOLL_CTL_DEL, s->fd, NULL);
+            guest_refresh(b);
+        }
+        if (!b->booted && atomic_load_relaxed(&b->guest.ready)) {
+            b->booted = true;
+            if (b->link)
+                client_send(b->link, CTL_READY, NULL, 0);
+        }
+        break;
+    case SOURCE_ZYGOTE:
+        zygote_event(b);
+        break;
+    case SOURCE_SIGNAL: {
+        struct signalfd_siginfo si;
+        if (read(s->fd, &si, sizeof(si)) == sizeof(si)) {
+            b->status = 128 + si.ssi_signo;
+            b->main_done = true;
+            spawn_kill(b);
+        }
+        break;
+    }
+    case SOURCE_CONTROL:
+        control_accept(b);
+        break;
+    case SOURCE_CLIENT:
+        control_event(b, (struct client *)s);
+        break;
+    case SOURCE_STREAM:
+        stream_event(b, (struct stream *)s);
+        guest_refresh(b);
+        break;
+    case SOURCE_NONE:
+        break;
+    }
+}
+
+static void serve(struct broker *b)
+{
+    bool again = false;
+    while (!b->main_done) {
+        struct epoll_event e[8];
+        int wait_ms = -1;
+        if (b->deadline_ns) {
+            u64 now = monotonic_ns();
+            if (now >= b->deadline_ns) {
+                time_out(b);
+                break;
+            }
+            wait_ms = (b->deadline_ns - now + 999999) / 1000000;
+        }
+        int n = epoll_wait(b->epoll_fd, e, ARRAY_COUNT(e), again ? 0 : wait_ms);
+        if (n < 0 && errno != EINTR)
+            break;
+        for (int i = 0; i < n; i++)
+            dispatch(b, e[i].data.ptr, e[i].events);
+        mail_pump(b);
+        again = rings_pump(b);
+        sessions_settle(b);
+        event_flush(b);
+    }
+}
+
+/* Everything of the sandbox is gone when this returns. */
+static void finish(struct broker *b)
+{
+    spawn_kill(b);
+    if (!b->zygote_gone) {
+        siginfo_t si;
+        while (waitid(P_PIDFD, b->zygote.fd, &si, WEXITED) < 0 && errno == EINTR)
+            ;
+    }
+    if (!b->pid_namespace)
+        while (kill(-b->zygote_pid, SIGKILL) == 0)
+            ;
+    if (b->lock_fd >= 0) { /* as another uid we may not: then the runtime does it */
+        unlinkat(b->lock_fd, "control", 0);
+        unlinkat(b->lock_fd, "info.json", 0);
+    }
+}
+
+static int prepare(struct broker *b)
+{
+    b->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    b->signals = (struct source){ .kind = SOURCE_SIGNAL, .fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK) };
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGQUIT, SIG_IGN);
+    umask(0);
+    setup_rlimits();
+    spawn_choose_uid(b);
+    hostfs_init(&b->fs);
+    b->fs.userns = b->was_root && b->outer_uid ? -2 : -1;
+    b->fs.own_uid = b->fs.outer_uid = b->outer_uid;
+    if (b->was_root)
+        b->fs.own_gid = b->outer_uid;
+    int r = setup_memory(b);
+    if (r < 0) {
+        link_error(b, 125, "cannot make the sandbox's memory objects: %s", strerror(-r));
+        return r;
+    }
+    r = setup_boot_mail(b);
+    if (r < 0)
+        return r;
+    const char *path = b->config->kernel_off < b->config->h.total ? (char *)b->config + b->config->kernel_off : "";
+    b->kernel_fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (b->kernel_fd < 0) {
+        link_error(b, 125, "cannot open the guest kernel %s: %s; reinstall harena", path, strerror(errno));
+        return -errno;
+    }
+    return 0;
+}
+
+static int start(struct broker *b)
+{
+    char layers[1024];
+    int r = spawn_zygote(b, layers, sizeof(layers));
+    if (r < 0)
+        return r;
+    if (layers[0]) {
+        if (b->config->flags & CTL_CONFIG_REQUIRE_LAYERS) {
+            link_error(b, 125, "a protection layer is missing and --require-layers was given: %s", layers);
+            return -EPERM;
+        }
+        link_note(b, "%s", layers);
+    }
+    close(b->kernel_fd);
+    r = setup_drop(b);
+    if (r >= 0)
+        r = setup_filter(b);
+    if (r < 0) {
+        link_error(b, 125, "cannot drop rights: %s", strerror(-r));
+        return r;
+    }
+    if (b->fs.userns >= 0)
+        close(b->fs.userns);
+    r = spawn_wait_listener(b);
+    if (r < 0) {
+        zygote_event(b);
+        if (!b->main_done)
+            link_error(b, 125, "the guest kernel did not start");
+        return r;
+    }
+    u64 flags = NOTIF_SYNC_WAKE_UP;
+    ioctl(b->listener.fd, NOTIF_SET_FLAGS, flags); /* older hosts: only slower */
+    control_watch(b, &b->listener, EPOLLIN);
+    control_watch(b, &b->zygote, EPOLLIN);
+    control_watch(b, &b->signals, EPOLLIN);
+    control_watch(b, &b->link->source, EPOLLIN);
+    if (b->control.fd >= 0) {
+        b->control.kind = SOURCE_CONTROL;
+        control_watch(b, &b->control, EPOLLIN);
+    }
+    return 0;
+}
+
+int main(void)
+{
+    struct broker *b = &broker;
+    syscall(SYS_close_range, LINK_FD + 1, ~0u, 0);
+    prctl(PR_SET_NAME, "harena-broker");
+    b->link = &b->clients[0];
+    *b->link = (struct client){ .source = { .kind = SOURCE_CLIENT, .fd = LINK_FD }, .is_link = true };
+    fcntl(LINK_FD, F_SETFD, FD_CLOEXEC);
+    b->zygote.fd = b->boot_socket = -1;
+    if (control_recv_config(b) < 0) {
+        fprintf(stderr, "harena-broker: started without a configuration; use `harena run`\n");
+        return 125;
+    }
+    if (b->config->timeout_ms)
+        b->deadline_ns = monotonic_ns() + b->config->timeout_ms * 1000000ul;
+    b->status = 125;
+    if (prepare(b) < 0)
+        return 125;
+    int r = start(b);
+    if (r >= 0)
+        serve(b);
+    if (b->zygote_pid > 0)
+        finish(b);
+    /* _exit: nothing of stdio is in use, and the filter allows little */
+    _exit(b->status);
+}

@@ -1,0 +1,251 @@
+/* Starting and ending the zygote: the first process of the sandbox.
+ *
+ * The child shares our memory until it execs (CLONE_VM | CLONE_VFORK: no page table is copied), so it only makes plain system
+ * calls and reports through `struct child`. It becomes, with user namespaces: inner uid 1000 mapped to the sandbox's outer
+ * uid, no capability after exec, first of a pid namespace, root directory an empty one.
+ *
+ * Started by root, the broker first takes the outer uid with its effective ids only, so that the child can map it; where
+ * user namespaces are forbidden it goes back and the child changes its uid itself. The broker's own final drop is
+ * setup_drop(). */
+#define _GNU_SOURCE
+#include "broker/broker.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/personality.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define INNER_UID "1000"
+#define HIGH_FD 100
+
+struct child {
+    struct broker *b;
+    bool userns;
+    bool become; /* change to outer_uid here: started by root without user namespaces */
+    bool root;   /* may chroot */
+    int boot_socket;
+    gid_t outer_gid; /* ids look unmapped from inside the new namespace */
+    const char *step;
+    int error;
+};
+
+static bool put_file(int dir, const char *name, const char *text)
+{
+    int fd = openat(dir, name, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t n = write(fd, text, strlen(text));
+    close(fd);
+    return n == (ssize_t)strlen(text);
+}
+
+#define TRY(what, call)                                                                                                \
+    do {                                                                                                               \
+        if ((call) < 0) {                                                                                              \
+            c->step = what;                                                                                            \
+            goto fail;                                                                                                 \
+        }                                                                                                              \
+    } while (0)
+
+/* Fixed descriptors in place, everything else closed by exec (all of ours are close-on-exec). */
+static int place_descriptors(struct child *c)
+{
+    struct broker *b = c->b;
+    int from[9] = { b->k_fd, b->d_fd, b->r_fd, -1, -1, -1, -1, b->views_fd, c->boot_socket };
+    for (u32 i = 0; i < b->image_count; i++)
+        from[FD_IMAGE0 + i] = b->image_fd[i];
+    for (int i = 0; i < 9; i++)
+        if (from[i] >= 0 && (from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, HIGH_FD)) < 0)
+            return -1;
+    int kernel = fcntl(b->kernel_fd, F_DUPFD_CLOEXEC, HIGH_FD);
+    for (int i = 0; i < 9; i++) {
+        if (from[i] < 0)
+            close(i);
+        else if (dup2(from[i], i) < 0)
+            return -1;
+    }
+    return kernel;
+}
+
+static int child_main(void *arg)
+{
+    struct child *c = arg;
+    struct broker *b = c->b;
+    char map[64];
+    c->step = "id maps";
+    if (c->userns) {
+        int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (self < 0)
+            goto fail;
+        snprintf(map, sizeof(map), INNER_UID " %u 1\n", b->outer_uid);
+        if (!put_file(self, "uid_map", map))
+            goto fail;
+        snprintf(map, sizeof(map), INNER_UID " %u 1\n", c->outer_gid);
+        if (!put_file(self, "setgroups", "deny") || !put_file(self, "gid_map", map))
+            goto fail;
+        close(self);
+    }
+    put_file(AT_FDCWD, "/proc/self/oom_score_adj", "1000\n");
+    TRY("setsid", setsid());
+    if (c->userns || c->root) {
+        TRY("empty root", fchdir(b->empty_fd));
+        TRY("chroot", chroot("."));
+    }
+    if (c->become) {
+        TRY("groups", syscall(SYS_setgroups, 0, NULL));
+        TRY("gid", syscall(SYS_setresgid, b->outer_uid, b->outer_uid, b->outer_uid));
+        TRY("uid", syscall(SYS_setresuid, b->outer_uid, b->outer_uid, b->outer_uid));
+    } else if (c->userns) {
+        TRY("gid", syscall(SYS_setresgid, 1000, 1000, 1000));
+        TRY("uid", syscall(SYS_setresuid, 1000, 1000, 1000));
+    }
+    struct rlimit none = { 0, 0 }, files = { FD_LIMIT, FD_LIMIT };
+    TRY("PDEATHSIG", prctl(PR_SET_PDEATHSIG, SIGKILL));
+    TRY("NO_NEW_PRIVS", prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    TRY("limits", setrlimit(RLIMIT_CORE, &none));
+    TRY("limits", setrlimit(RLIMIT_MEMLOCK, &none));
+    int kernel = place_descriptors(c);
+    TRY("descriptors", kernel);
+    TRY("limits", setrlimit(RLIMIT_NOFILE, &files));
+    sigset_t empty;
+    sigemptyset(&empty);
+    sigprocmask(SIG_SETMASK, &empty, NULL);
+    char *const nothing[] = { NULL };
+    c->step = "exec of the guest kernel";
+    /* no randomisation: the kernel's segments need their addresses (base/layout.h), the host's vDSO must not lie there */
+    personality(ADDR_NO_RANDOMIZE);
+    syscall(SYS_execveat, kernel, "", nothing, nothing, AT_EMPTY_PATH);
+fail:
+    c->error = errno;
+    _exit(127);
+}
+
+static pid_t start_child(struct child *c, int flags, int *pidfd)
+{
+    static char stack[65536] __attribute__((aligned(16)));
+    c->error = 0;
+    pid_t pid = clone(child_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD | flags, c, pidfd);
+    if (pid < 0)
+        return -errno;
+    if (c->error) {
+        waitpid(pid, NULL, 0);
+        close(*pidfd);
+        return -c->error;
+    }
+    return pid;
+}
+
+/* A uid nobody else has: the pid is unique among living brokers, the first range is used by no distribution; the others
+ * are for containers that map few ids. Tried out with the effective ids, which are then taken back. */
+void spawn_choose_uid(struct broker *b)
+{
+    b->was_root = geteuid() == 0;
+    b->outer_uid = b->was_root ? 0 : geteuid();
+    uid_t candidates[] = { 0x70000000u + getpid(), 100000u + getpid() % 65000u, 10000u + getpid() % 50000u };
+    for (u32 i = 0; b->was_root && !b->outer_uid && i < ARRAY_COUNT(candidates); i++)
+        if (setresgid(-1, candidates[i], -1) == 0 && setresgid(-1, 0, -1) == 0 && setresuid(-1, candidates[i], -1) == 0 &&
+            setresuid(-1, 0, -1) == 0)
+            b->outer_uid = candidates[i];
+}
+
+/* Effective ids of the sandbox; the saved uid stays root's until setup_drop(). */
+static void take_outer_uid(struct broker *b)
+{
+    uid_t u = b->outer_uid;
+    setgroups(0, NULL);
+    if (u && (setresgid(u, u, u) < 0 || setresuid(u, u, 0) < 0))
+        b->outer_uid = 0;
+}
+
+/* Starts the zygote. `layers` receives lines about missing layers. Returns 0 or -errno. */
+int spawn_zygote(struct broker *b, char *layers, size_t layers_size)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    b->boot_socket = pair[0];
+    layers[0] = 0;
+    if (b->was_root) {
+        take_outer_uid(b);
+        /* we became undumpable with the change: /proc/self would not be ours, and the child could not write its maps */
+        prctl(PR_SET_DUMPABLE, 1);
+    }
+    struct child c = { .b = b, .userns = true, .boot_socket = pair[1], .outer_gid = getegid() };
+    pid_t pid = b->outer_uid ? start_child(&c, CLONE_NEWUSER | CLONE_NEWPID, &b->zygote.fd) : -EPERM;
+    b->pid_namespace = pid > 0;
+    if (pid < 0 && !strcmp(c.step ?: "", "exec of the guest kernel"))
+        goto out;
+    if (pid < 0) {
+        c.userns = false;
+        if (b->was_root) {
+            syscall(SYS_setresuid, -1, 0, -1);
+            c.root = true;
+            c.become = b->outer_uid != 0;
+            pid = start_child(&c, CLONE_NEWPID, &b->zygote.fd);
+            b->pid_namespace = pid > 0;
+        }
+        if (pid < 0)
+            pid = start_child(&c, 0, &b->zygote.fd);
+        snprintf(layers, layers_size, "%s%s%s",
+                 "no user namespace: a guest that broke out of its filter would have this user's rights\n",
+                 b->pid_namespace ? "" : "no pid namespace: clean-up after a kill and signals are only best effort\n",
+                 c.root ? "" : "no empty root directory: only the filter keeps the guest from files\n");
+        if (b->was_root && !b->outer_uid)
+            strncat(layers, "no uid of its own: guest and broker run as root\n", layers_size - strlen(layers) - 1);
+    }
+out:
+    close(pair[1]);
+    if (pid < 0) {
+        link_error(b, 125, "cannot start the guest kernel (%s): %s", c.step ?: "clone", strerror(-pid));
+        return pid;
+    }
+    b->zygote_pid = pid;
+    b->zygote.kind = SOURCE_ZYGOTE;
+    return 0;
+}
+
+/* Waits for the seccomp listener the zygote sends first. */
+int spawn_wait_listener(struct broker *b)
+{
+    struct pollfd p[2] = { { .fd = b->boot_socket, .events = POLLIN }, { .fd = b->zygote.fd, .events = POLLIN } };
+    while (poll(p, 2, -1) < 0 && errno == EINTR)
+        ;
+    char text[4] = "";
+    union {
+        struct cmsghdr h;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec v = { text, sizeof(text) };
+    struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+    ssize_t n = recvmsg(b->boot_socket, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    struct cmsghdr *cm = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+    close(b->boot_socket);
+    b->boot_socket = -1;
+    if (n != 4 || memcmp(text, "LSTN", 4) || !cm || cm->cmsg_type != SCM_RIGHTS || cm->cmsg_len != CMSG_LEN(sizeof(int)))
+        return -EPROTO;
+    memcpy(&b->listener.fd, CMSG_DATA(cm), sizeof(int));
+    b->listener.kind = SOURCE_LISTENER;
+    return 0;
+}
+
+/* Ends every process of the sandbox; with a pid namespace the first one's death does that. */
+void spawn_kill(struct broker *b)
+{
+    b->ending = true;
+    if (b->zygote_gone)
+        return;
+    if (!b->pid_namespace)
+        kill(-b->zygote_pid, SIGKILL);
+    syscall(SYS_pidfd_send_signal, b->zygote.fd, SIGKILL, NULL, 0);
+}

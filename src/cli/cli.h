@@ -1,0 +1,56 @@
+/* The command line: a table of commands, one file each. Exit status: the guest's (128 + n for a signal), or 125 with one line
+ * "harena: ..." for harena's own errors, 126 and 127 as shells. */
+#ifndef HARENA_CLI_CLI_H
+#define HARENA_CLI_CLI_H
+
+#include "runtime/runtime.h"
+
+struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *usage; /* after "harena NAME " */
+    const char *help;
+};
+
+int cmd_run(int argc, char **argv);
+int cmd_exec(int argc, char **argv);
+int cmd_ps(int argc, char **argv);
+int cmd_kill(int argc, char **argv);
+int cmd_trace(int argc, char **argv);
+int cmd_image(int argc, char **argv);
+int cmd_version(int argc, char **argv);
+
+const struct command *command_find(const char *name);
+
+/* One line on standard error; returns the status. */
+int fail(int status, const char *f, ...) printf_like(2, 3);
+int fail_error(const struct harena_error *err);
+int usage(const char *command);
+
+/* session.c: runs a started session's events, forwards signals and the window size. Returns the exit status. */
+struct session_options {
+    bool tty, verbose;
+    const char *program; /* for messages */
+    bool trace_to_stderr;
+};
+void session_prepare(bool tty);            /* signals blocked, raw mode; before harena_create */
+void session_restore(void);                /* the terminal as it was */
+int session_run(struct harena_sandbox *s, const struct session_options *o);
+void session_winsize(struct harena_command *c);
+
+/* run.c's options, shared with `trace -- CMD`. */
+int run_with(int argc, char **argv, bool trace);
+
+/* env.c: the guest's environment: defaults plus -e. */
+struct environment {
+    const char **list;
+    u32 count, room;
+};
+void environment_set(struct environment *e, const char *assignment); /* K=V, or K: taken from ours */
+void environment_defaults(struct environment *e, bool tty, u32 uid);
+
+/* Numbers with K, M, G suffixes; seconds with s, m, h. Return false on nonsense. */
+bool parse_size(const char *text, u64 *out);
+bool parse_duration_ms(const char *text, u32 *out);
+
+#endif

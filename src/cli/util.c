@@ -1,0 +1,83 @@
+/* Parsing of numbers; the guest's environment. */
+#define _GNU_SOURCE
+#include "cli/cli.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+bool parse_size(const char *text, u64 *out)
+{
+    char *end;
+    u64 v = strtoull(text, &end, 10);
+    u32 shift = 0;
+    if (end == text || text[0] == '-')
+        return false;
+    switch (*end) {
+    case 'k': case 'K': shift = 10; end++; break;
+    case 'm': case 'M': shift = 20; end++; break;
+    case 'g': case 'G': shift = 30; end++; break;
+    }
+    if (shift && *end == 'i')
+        end++;
+    if (*end == 'B' || *end == 'b')
+        end++;
+    if (*end || v > UINT64_MAX >> shift)
+        return false;
+    *out = v << shift;
+    return v > 0;
+}
+
+bool parse_duration_ms(const char *text, u32 *out)
+{
+    char *end;
+    double v = strtod(text, &end);
+    if (end == text || !(v > 0))
+        return false;
+    double unit = !*end || !strcmp(end, "s") ? 1000 : !strcmp(end, "ms") ? 1 : !strcmp(end, "m") ? 60e3 : !strcmp(end, "h") ? 3600e3 : 0;
+    v *= unit;
+    if (v < 1 || v > 4e9)
+        return false;
+    *out = v;
+    return true;
+}
+
+void environment_set(struct environment *e, const char *assignment)
+{
+    const char *eq = strchr(assignment, '=');
+    size_t key = eq ? (size_t)(eq - assignment) : strlen(assignment);
+    char *copy;
+    if (eq) {
+        copy = strdup(assignment);
+    } else {
+        const char *value = getenv(assignment);
+        if (!value)
+            return;
+        if (asprintf(&copy, "%s=%s", assignment, value) < 0)
+            abort();
+    }
+    for (u32 i = 0; i < e->count; i++)
+        if (!strncmp(e->list[i], assignment, key) && e->list[i][key] == '=') {
+            e->list[i] = copy;
+            return;
+        }
+    if (e->count + 2 > e->room) {
+        e->room = e->room ? e->room * 2 : 16;
+        e->list = reallocarray(e->list, e->room, sizeof(*e->list));
+        if (!e->list)
+            abort();
+    }
+    e->list[e->count++] = copy;
+    e->list[e->count] = NULL;
+}
+
+void environment_defaults(struct environment *e, bool tty, u32 uid)
+{
+    environment_set(e, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    environment_set(e, uid ? "HOME=/" : "HOME=/root");
+    environment_set(e, "LANG=C.UTF-8");
+    if (tty && getenv("TERM"))
+        environment_set(e, "TERM");
+    else if (tty)
+        environment_set(e, "TERM=xterm");
+}

@@ -1,0 +1,58 @@
+/* hostfs: host directories through the broker. See hostfs.c (names, attributes) and hostfs_data.c (contents). */
+#ifndef HARENA_FS_HOSTFS_H
+#define HARENA_FS_HOSTFS_H
+
+#include "core/broker_call.h"
+#include "vfs/internal.h"
+
+#define HOST_TTL 1000000000ull /* ns that attributes and names are believed */
+
+struct host_sb {
+    u32 mount; /* the broker's index */
+    struct mutex tree_lock; /* parent and name of all inodes; leaf */
+};
+
+/* A window that is too small for the file's new version but still mapped. */
+struct host_stale {
+    struct host_stale *next;
+    u64 win, got;
+};
+
+struct host_inode {
+    struct inode i;
+    struct host_inode *parent; /* referenced; NULL: the mount's root */
+    char *name; /* of the name last looked up; tree_lock */
+    u64 dev, ino; /* the host's */
+    u64 attr_time; /* monotonic ns of the last answer */
+    /* the rest: i.lock */
+    u32 handle;
+    bool handle_open, handle_write;
+    u32 opens; /* files that use the handle */
+    u64 win, win_got; /* window of D with the contents, one bit per chunk in `have` */
+    u64 *have;
+    u64 charged; /* pages */
+    u64 version[4]; /* size, mtime, ctime of what is cached */
+    u32 map_count;
+    struct host_stale *stale;
+    struct list cached; /* all inodes with a window, oldest first; cache_lock */
+};
+
+static inline struct host_inode *host_of(struct inode *i) { return container_of(i, struct host_inode, i); }
+static inline struct host_sb *host_sb_of(const struct inode *i) { return i->sb->priv; }
+
+long hostfs_mount(u32 index, bool readonly, struct super_block **out);
+
+/* One request about `h`'s path (or h's path + "/" + name); data2 follows the terminated path. */
+long host_path_call(struct host_inode *h, const struct qstr *name, struct broker_args *a);
+long host_path(struct host_inode *h, const struct qstr *name, char *buf, size_t size); /* length with the NUL */
+void host_set_attr(struct host_inode *h, const struct wire_attr *a);
+long host_refresh(struct host_inode *h); /* asks for attributes if they are old */
+
+/* hostfs_data.c */
+extern const struct file_ops host_file_fops;
+void host_data_free(struct host_inode *h);
+void host_data_check(struct host_inode *h); /* i.lock held: drops what belongs to another version of the file */
+void host_data_resized(struct host_inode *h); /* own truncate: i.lock held */
+void host_adopt_handle(struct host_inode *h, u32 handle); /* of WIRE_CREATE; kept until the first open and close */
+
+#endif

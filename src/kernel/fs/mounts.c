@@ -1,0 +1,157 @@
+/* The mounts of a sandbox at boot (struct mail_mount of wire/broker.h), and the list of this kernel's own file systems. */
+#include "fs/mounts.h"
+
+#include "base/string.h"
+#include "core/kmalloc.h"
+#include "core/panic.h"
+#include "fs/dev/dev.h"
+#include "fs/erofs/erofs.h"
+#include "fs/hostfs/hostfs.h"
+#include "fs/overlay/overlay.h"
+#include "fs/tmpfs/tmpfs.h"
+
+long fs_init(void)
+{
+    long r = register_filesystem("tmpfs", tmpfs_mount);
+    if (!r)
+        r = register_filesystem("ramfs", tmpfs_mount);
+    if (!r)
+        r = vfs_init();
+    if (!r)
+        r = dev_init();
+    return r;
+}
+
+/* Makes the last component of `name` if it is missing. */
+static long make_missing(const struct path *root, const char *name, u32 mode)
+{
+    struct parent_ref pr;
+    long r = path_parent_from(root, root, name, LOOKUP_FOLLOW | LOOKUP_KERNEL, &pr);
+    if (r)
+        return r;
+    struct inode *dir = pr.dir.dentry->inode;
+    if (pr.type == 'n' && S_ISDIR(dir->mode)) {
+        mutex_lock(&dir->lock);
+        struct dentry *d = lookup_one_locked(pr.dir.dentry, &pr.last);
+        if (IS_ERR(d)) {
+            r = PTR_ERR(d);
+        } else {
+            if (!d->inode) {
+                struct inode *i = dir->ops->create ? dir->ops->create(dir, &pr.last, mode, 0, NULL) : ERR_PTR(-EROFS);
+                if (IS_ERR(i))
+                    r = PTR_ERR(i);
+                else
+                    d_instantiate(d, i);
+            }
+            dput(d);
+        }
+        mutex_unlock(&dir->lock);
+    }
+    parent_put(&pr);
+    return r;
+}
+
+static long find_target(const struct path *root, const char *target, bool is_file, struct path *out)
+{
+    long r = path_lookup_from(root, root, target, LOOKUP_FOLLOW | LOOKUP_KERNEL, out);
+    if (r != -ENOENT)
+        return r;
+    char *name = kstrdup(target);
+    if (!name)
+        return -ENOMEM;
+    r = 0;
+    for (char *p = name + 1; !r && *p; p++) {
+        if (*p != '/')
+            continue;
+        *p = 0;
+        r = make_missing(root, name, S_IFDIR | 0755);
+        *p = '/';
+    }
+    if (!r)
+        r = make_missing(root, name, is_file ? S_IFREG | 0644 : S_IFDIR | 0755);
+    kfree(name);
+    return r ? r : path_lookup_from(root, root, target, LOOKUP_FOLLOW | LOOKUP_KERNEL, out);
+}
+
+static long make_super(const struct mail_mount *m, struct super_block **out, const char **source)
+{
+    char options[48];
+    u32 ro = m->flags & MOUNT_READONLY ? MS_RDONLY : 0;
+    mount_fn fn;
+    switch (m->kind) {
+    case MOUNT_IMAGE:
+        *source = "image";
+        return erofs_mount_image(m->index, m->size, out);
+    case MOUNT_HOSTFS:
+        *source = "host";
+        return hostfs_mount(m->index, ro || (m->flags & MOUNT_OVERLAY), out);
+    case MOUNT_TMPFS:
+        *source = "tmpfs";
+        if (m->size)
+            fmt_print(options, sizeof(options), "size=%lu,mode=1777", (unsigned long)m->size);
+        return tmpfs_mount("tmpfs", ro, m->size ? options : "mode=1777", out);
+    case MOUNT_DEV:
+        *source = "dev";
+        return devtmpfs_mount("dev", 0, "", out);
+    case MOUNT_PROC:
+    case MOUNT_SYS:
+        *source = m->kind == MOUNT_PROC ? "proc" : "sysfs";
+        fn = find_filesystem(*source);
+        return fn ? fn(*source, ro, "", out) : -ENODEV;
+    default: return -EINVAL;
+    }
+}
+
+static bool starts_with(const char *s, const char *prefix)
+{
+    return !strncmp(s, prefix, strlen(prefix));
+}
+
+long boot_mount(const struct mail_mount *m)
+{
+    struct super_block *sb;
+    const char *source;
+    struct path root, target;
+    if (m->target[0] != '/')
+        return -EINVAL;
+    long r = make_super(m, &sb, &source);
+    if (r)
+        return r;
+    if (m->flags & MOUNT_OVERLAY) {
+        struct super_block *lower = sb;
+        r = overlay_mount(&lower, 1, &sb);
+        if (r)
+            return r;
+        source = "overlay";
+    }
+    u32 flags = (m->flags & MOUNT_READONLY ? MS_RDONLY : 0) |
+                (m->kind == MOUNT_PROC || m->kind == MOUNT_SYS ? MS_NOSUID | MS_NODEV | MS_NOEXEC : 0) |
+                (m->kind == MOUNT_HOSTFS || starts_with(m->target, "/tmp") ? MS_NOSUID | MS_NODEV : 0) | MS_RELATIME;
+    if (!m->target[1])
+        return vfs_mount(sb, NULL, source, NULL, flags);
+    vfs_root(&root);
+    r = find_target(&root, m->target, !S_ISDIR(sb->root->inode->mode), &target);
+    if (!r) {
+        if (S_ISDIR(target.dentry->inode->mode) != S_ISDIR(sb->root->inode->mode))
+            r = -ENOTDIR;
+        else
+            r = vfs_mount(sb, NULL, source, &target, flags);
+        path_put(&target);
+    }
+    path_put(&root);
+    mount_fn devpts = m->kind == MOUNT_DEV && !r ? find_filesystem("devpts") : NULL;
+    if (devpts) {
+        char name[64];
+        fmt_print(name, sizeof(name), "%s/pts", m->target);
+        vfs_root(&root);
+        r = path_lookup_from(&root, &root, name, LOOKUP_FOLLOW | LOOKUP_KERNEL, &target);
+        if (!r) {
+            r = devpts("devpts", 0, "", &sb);
+            if (!r)
+                r = vfs_mount(sb, NULL, "devpts", &target, MS_NOSUID | MS_NOEXEC | MS_RELATIME);
+            path_put(&target);
+        }
+        path_put(&root);
+    }
+    return r;
+}

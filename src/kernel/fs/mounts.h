@@ -1,0 +1,14 @@
+/* File systems at boot. Order: fs_init(), other modules' register_filesystem and register_chrdev, boot_mount() for
+ * each mount of the mail in its order ("/" first), then fs_info_new() for init. */
+#ifndef HARENA_FS_MOUNTS_H
+#define HARENA_FS_MOUNTS_H
+
+#include "vfs/internal.h"
+#include "wire/broker.h"
+
+long fs_init(void);
+/* -ENODEV: a file system that nobody registered; -EUCLEAN: a bad image; others as mount(2). The record is trusted to lie in
+ * a private copy and to be terminated. */
+long boot_mount(const struct mail_mount *m);
+
+#endif

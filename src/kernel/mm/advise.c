@@ -1,0 +1,125 @@
+/* madvise. See mm.h. Advice that would show other tenants' behaviour (PAGEOUT, MERGEABLE) never reaches the host. */
+#include <linux/mman.h>
+
+#include "core/errno.h"
+#include "host/host.h"
+#include "mm/mm.h"
+#include "vfs/vfs.h"
+
+static long advise_flag(struct mm *mm, u64 start, u64 end, u32 set, u32 clear, int host)
+{
+    if (vma_reserve(mm, 2))
+        return -ENOMEM;
+    vma_split(mm, start);
+    vma_split(mm, end);
+    long r = 0;
+    for (u32 i = vma_lower(mm, start); i < mm->count && mm->vmas[i].start < end; i++) {
+        struct vma *v = &mm->vmas[i];
+        if (v->flags & VM_HIDDEN)
+            continue;
+        if (host && (v->map || v->flags & VM_SHARED)) {
+            r = -EINVAL;
+            break;
+        }
+        if (host)
+            r = host_madvise(v->start, v->end - v->start, host);
+        if (r)
+            break;
+        v->flags = (v->flags | set) & ~clear;
+    }
+    vma_merge(mm, start, end);
+    return r;
+}
+
+/* One piece [start, end) of a vma. */
+static long advise_piece(struct vma *v, u64 start, u64 end, int advice)
+{
+    if (v->flags & VM_HIDDEN)
+        return 0;
+    u64 host_end = MIN(end, vma_host_end(v));
+    switch (advice) {
+    case MADV_DONTNEED:
+    case MADV_DONTNEED_LOCKED:
+        if (advice == MADV_DONTNEED && v->flags & VM_LOCKED)
+            return -EINVAL;
+        return host_end > start ? host_madvise(start, host_end - start, MADV_DONTNEED) : 0;
+    case MADV_FREE:
+        if (v->map || v->flags & VM_SHARED)
+            return -EINVAL;
+        return host_madvise(start, end - start, MADV_FREE);
+    case MADV_REMOVE: {
+        if (!v->map || !(v->flags & VM_SHARED) || v->flags & VM_LOCKED)
+            return -EINVAL;
+        if (v->flags & VM_DENYWRITE)
+            return -EACCES;
+        struct file *f = v->map->file;
+        if (!f->ops->fallocate)
+            return -EOPNOTSUPP;
+        return f->ops->fallocate(f, 3 /* KEEP_SIZE | PUNCH_HOLE */, v->pgoff + (start - v->start), end - start);
+    }
+    case MADV_POPULATE_READ:
+    case MADV_POPULATE_WRITE:
+        if (!(v->prot & (advice == MADV_POPULATE_WRITE ? PROT_WRITE : PROT_READ | PROT_WRITE | PROT_EXEC)))
+            return -EINVAL;
+        if (host_end < end)
+            return -EFAULT;
+        return host_madvise(start, end - start, advice);
+    case MADV_HUGEPAGE:
+    case MADV_NOHUGEPAGE:
+        if (!v->map)
+            host_madvise(start, end - start, advice); /* a hint: the host may not have huge pages */
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+static bool known(int advice)
+{
+    switch (advice) {
+    case MADV_NORMAL: case MADV_RANDOM: case MADV_SEQUENTIAL: case MADV_WILLNEED: case MADV_DONTNEED: case MADV_FREE:
+    case MADV_REMOVE: case MADV_DONTFORK: case MADV_DOFORK: case MADV_WIPEONFORK: case MADV_KEEPONFORK:
+    case MADV_HUGEPAGE: case MADV_NOHUGEPAGE: case MADV_COLD: case MADV_PAGEOUT: case MADV_POPULATE_READ:
+    case MADV_POPULATE_WRITE: case MADV_DONTDUMP: case MADV_DODUMP: case MADV_DONTNEED_LOCKED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static long advise_locked(struct mm *mm, u64 start, u64 end, int advice)
+{
+    switch (advice) {
+    case MADV_DONTFORK: return advise_flag(mm, start, end, VM_DONTFORK, 0, 0);
+    case MADV_DOFORK: return advise_flag(mm, start, end, 0, VM_DONTFORK, 0);
+    case MADV_WIPEONFORK: return advise_flag(mm, start, end, VM_WIPEONFORK, 0, MADV_WIPEONFORK);
+    case MADV_KEEPONFORK: return advise_flag(mm, start, end, 0, VM_WIPEONFORK, MADV_KEEPONFORK);
+    default: break;
+    }
+    bool hole = false;
+    u64 at = start;
+    for (u32 i = vma_lower(mm, start); i < mm->count && mm->vmas[i].start < end; i++) {
+        struct vma *v = &mm->vmas[i];
+        hole |= v->start > at;
+        long r = advise_piece(v, MAX(v->start, start), MIN(v->end, end), advice);
+        if (r)
+            return r;
+        at = v->end;
+    }
+    return hole || at < end ? -ENOMEM : 0;
+}
+
+long mm_advise(struct mm *mm, u64 addr, u64 size, int advice)
+{
+    if (!known(advice) || addr & (PAGE_SIZE - 1) || size > ~0ull - PAGE_SIZE || addr + PAGE_UP(size) < addr)
+        return -EINVAL;
+    if (!size)
+        return 0;
+    u64 end = addr + PAGE_UP(size);
+    if (end > GUEST_END || addr < GUEST_MIN)
+        return -ENOMEM;
+    mm_lock(mm);
+    long r = advise_locked(mm, addr, end, advice);
+    mm_unlock(mm);
+    return r;
+}

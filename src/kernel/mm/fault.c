@@ -1,0 +1,165 @@
+/* Faults in guest memory, /proc/PID/maps, and the way from an address to its exec view. See mm.h. */
+#include <linux/mman.h>
+#include <asm/siginfo.h>
+#include <asm/signal.h>
+
+#include "base/string.h"
+#include "core/current.h"
+#include "core/errno.h"
+#include "core/kmalloc.h"
+#include "core/strbuf.h"
+#include "host/host.h"
+#include "mm/mm.h"
+#include "vfs/vfs.h"
+
+#define PF_PRESENT 1u
+#define PF_WRITE 2u
+#define PF_FETCH 16u
+#define STACK_GUARD (256 * PAGE_SIZE)
+#define RLIM_STACK 3
+#define RETRIES 8
+
+/* A fault can come from kernel code that holds an inode lock, which another holder of mm->lock may want: give up
+ * (the access fails) rather than wait for ever. */
+static bool lock_for_fault(struct mm *mm)
+{
+    if (mutex_held(&mm->lock))
+        return false;
+    for (int i = 0; i < 1000; i++) {
+        if (mutex_trylock(&mm->lock))
+            return true;
+        host_yield();
+    }
+    return false;
+}
+
+static bool allowed(const struct vma *v, u64 error)
+{
+    if (error & PF_FETCH)
+        return v->prot & PROT_EXEC;
+    if (error & PF_WRITE)
+        return v->prot & PROT_WRITE;
+    return v->prot & (PROT_READ | PROT_WRITE | PROT_EXEC);
+}
+
+static bool fault_grow_down(struct mm *mm, u64 page)
+{
+    u32 i = vma_lower(mm, page);
+    if (i == mm->count || !(mm->vmas[i].flags & VM_GROWSDOWN))
+        return false;
+    struct vma *v = &mm->vmas[i];
+    u64 limit = current_rlimit(RLIM_STACK);
+    u64 floor = i ? mm->vmas[i - 1].end : GUEST_MIN;
+    if (v->end - page > limit || page < GUEST_MIN || page < floor || page - floor < STACK_GUARD)
+        return false;
+    long r = host_mmap(page, v->start - page, (int)v->prot,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    if (is_err(r))
+        return false;
+    mm->total_pages += (v->start - page) >> PAGE_SHIFT;
+    v->start = page;
+    return true;
+}
+
+bool mm_fault(struct mm *mm, u64 addr, u64 error_code)
+{
+    if (addr < GUEST_MIN || addr >= GUEST_END || !lock_for_fault(mm))
+        return false;
+    u64 page = PAGE_DOWN(addr);
+    bool retry = false;
+    struct vma *v = vma_find(mm, addr);
+    if (!v) {
+        retry = fault_grow_down(mm, page);
+        goto out;
+    }
+    if (!allowed(v, error_code))
+        goto out;
+    u64 end = vma_host_end(v);
+    if (addr >= end) {
+        u64 before = v->eof;
+        retry = !vma_map_file(v, end, v->end) && v->eof > before && addr < vma_host_end(v);
+    } else if (!(error_code & PF_PRESENT)) {
+        /* Another thread may have mapped it since the fault: try again, but not for ever. */
+        if (mm->retry_addr != page) {
+            mm->retry_addr = page;
+            mm->retry_count = 0;
+        }
+        retry = mm->retry_count++ < RETRIES;
+    }
+out:
+    mm_unlock(mm);
+    return retry;
+}
+
+int mm_fault_signal(struct mm *mm, u64 addr, int host_sig, int *sig)
+{
+    *sig = host_sig;
+    int code = host_sig == SIGBUS ? BUS_ADRERR : SEGV_MAPERR;
+    if (addr < GUEST_MIN || addr >= GUEST_END || !lock_for_fault(mm))
+        return code;
+    struct vma *v = vma_find(mm, addr);
+    if (v && !(v->flags & VM_HIDDEN)) {
+        if (v->prot && addr >= vma_host_end(v)) { /* behind the end of the file */
+            *sig = SIGBUS;
+            code = BUS_ADRERR;
+        } else if (host_sig != SIGBUS) {
+            code = SEGV_ACCERR;
+        }
+    }
+    mm_unlock(mm);
+    return code;
+}
+
+bool mm_view_at(struct mm *mm, u64 addr, struct vview *out)
+{
+    if (addr < GUEST_MIN || addr >= GUEST_END)
+        return false;
+    mm_lock(mm);
+    struct vma *v = vma_find(mm, addr);
+    bool found = v && v->flags & (VM_VIEW | VM_HIDDEN) && v->map && v->map->view;
+    if (found)
+        *out = *v->map->view;
+    mm_unlock(mm);
+    return found;
+}
+
+static const char *area_name(struct mm *mm, const struct vma *v)
+{
+    if (v->flags & VM_VDSO)
+        return "[vdso]";
+    if (v->flags & VM_HEAP)
+        return "[heap]";
+    if (v->start < mm->stack_top && v->end >= mm->stack_top)
+        return "[stack]";
+    return NULL;
+}
+
+void mm_show_maps(struct mm *mm, struct strbuf *sb)
+{
+    char *buf = kmalloc(PAGE_SIZE);
+    if (!buf) {
+        sb->failed = true;
+        return;
+    }
+    mm_lock(mm);
+    for (u32 i = 0; i < mm->count; i++) {
+        const struct vma *v = &mm->vmas[i];
+        if (v->flags & VM_HIDDEN)
+            continue;
+        const struct inode *n = v->map ? v->map->file->inode : NULL;
+        u64 dev = n ? n->sb->dev : 0;
+        size_t at = sb->len;
+        sb_printf(sb, "%08lx-%08lx %c%c%c%c %08lx %02x:%02x %lu", v->start, v->end, v->prot & PROT_READ ? 'r' : '-',
+                  v->prot & PROT_WRITE ? 'w' : '-', v->prot & PROT_EXEC ? 'x' : '-', v->flags & VM_SHARED ? 's' : 'p',
+                  v->map ? v->pgoff : 0ul, (u32)(dev >> 8 & 0xfff), (u32)((dev & 0xff) | (dev >> 12 & 0xfff00)),
+                  n ? n->ino : 0ul);
+        const char *name = n ? path_text(&v->map->file->path, buf, PAGE_SIZE) : area_name(mm, v);
+        if (name && !IS_ERR(name)) {
+            size_t used = sb->len - at;
+            sb_printf(sb, "%*s%s", used < 73 ? (int)(73 - used) : 1, "", name);
+        }
+        sb_write(sb, "\n", 1);
+    }
+    mm_unlock(mm);
+    kfree(buf);
+}

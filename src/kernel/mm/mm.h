@@ -1,0 +1,126 @@
+/* Guest memory of one process: the array of mappings (vmas) and the host mappings that realise them.
+ *
+ * The array is sorted by address; every change of it and the host call that goes with it happen under mm->lock, so that
+ * the two agree. Guest memory is never touched under mm->lock. File operations map() and view() may ask the broker with
+ * it held; references dropped under it are queued (mm->dead) and put by mm_unlock().
+ *
+ * Pieces of one mmap share a struct vmap: file reference, count of map() calls, exec view. It is reference counted across
+ * vmas and across mms (fork). Trampolines of a view are a vma of their own with VM_HIDDEN, not shown to the guest.
+ *
+ * File mappings are host-mapped up to the page-rounded end of file (vma->eof: file offset); what lies behind is anonymous
+ * PROT_NONE memory, which mm_fault() replaces when the file has grown. Lock order: mm->lock > inode->lock. Units: bytes.
+ */
+#ifndef HARENA_MM_MM_H
+#define HARENA_MM_MM_H
+
+#include "base/layout.h"
+#include "base/types.h"
+#include "core/mutex.h"
+#include "wire/view_format.h"
+
+struct file;
+struct strbuf;
+
+#define VM_SHARED 1u
+#define VM_GROWSDOWN 2u
+#define VM_LOCKED 4u
+#define VM_NORESERVE 8u
+#define VM_DONTFORK 16u
+#define VM_WIPEONFORK 32u
+#define VM_HIDDEN 64u   /* trampolines of an exec view */
+#define VM_STACK 128u   /* main stack */
+#define VM_HEAP 256u    /* brk */
+#define VM_DENYWRITE 512u /* shared mapping of a file not open for writing: mprotect(PROT_WRITE) is EACCES */
+#define VM_VIEW 1024u   /* host pages come from the exec view */
+#define VM_VDSO 2048u   /* the kernel's vDSO copy */
+
+struct vview {
+    u64 bias;
+    int fd;
+    struct view_entry e;
+};
+
+struct vmap {
+    u32 refs;
+    u32 maps; /* map() calls to undo */
+    struct file *file;
+    struct vview *view;
+    struct vmap *next; /* mm->dead */
+};
+
+struct vma {
+    u64 start, end;
+    u64 pgoff; /* file offset of start */
+    u64 eof;   /* file offset up to which the host mapping shows the file */
+    u32 prot, flags;
+    struct vmap *map; /* NULL: anonymous */
+};
+
+#define MM_VMAS_MAX 65530
+
+struct mm {
+    u32 refs;
+    struct mutex lock;
+    struct vma *vmas;
+    u32 count, cap;
+    u64 brk_start, brk;
+    u64 code_start, code_end, stack_top;
+    u64 arg_start, arg_end, env_start, env_end;
+    struct file *exe;
+    u64 total_pages;
+    u32 def_flags; /* mlockall(MCL_FUTURE) */
+    u64 retry_addr; /* mm_fault: a race is retried a bounded number of times */
+    u32 retry_count;
+    struct vmap *dead;
+    struct mutex carrier_lock;
+    u64 carriers[CARRIER_MAX / 64];
+    u64 carriers_mapped[CARRIER_MAX / 64];
+    u32 live_carriers;
+};
+
+struct mm *mm_new(void);
+void mm_get(struct mm *mm);
+void mm_put(struct mm *mm); /* the last drops file references; makes no host calls */
+/* fork: old->lock held. The host clone copies the memory. NULL: out of memory. Carrier bitmaps: mapped as the parent's,
+ * none live. The child's first carrier calls mm_after_fork() to unmap MADV_DONTFORK ranges. */
+struct mm *mm_copy(struct mm *old);
+void mm_after_fork(struct mm *mm);
+void mm_clear(struct mm *mm); /* exec in place: unmaps all guest memory; keeps carriers */
+void mm_drop(struct mm *mm);  /* process exit: drops references, no host calls */
+void mm_lock(struct mm *mm);
+void mm_unlock(struct mm *mm);
+
+/* Take the lock. Return an address or 0, or a negative errno. */
+long mm_map(struct mm *mm, u64 addr, u64 size, int prot, int flags, struct file *f, u64 off);
+long mm_unmap(struct mm *mm, u64 addr, u64 size);
+long mm_protect(struct mm *mm, u64 addr, u64 size, int prot);
+long mm_brk(struct mm *mm, u64 brk);
+long mm_remap(struct mm *mm, u64 addr, u64 old_size, u64 new_size, u64 flags, u64 new_addr);
+long mm_advise(struct mm *mm, u64 addr, u64 size, int advice);
+bool mm_covered(struct mm *mm, u64 addr, u64 size); /* no holes */
+
+/* An exception in guest memory: true = try the access again. error_code: as the host's page-fault error. */
+bool mm_fault(struct mm *mm, u64 addr, u64 error_code);
+int mm_fault_signal(struct mm *mm, u64 addr, int host_sig, int *sig); /* si_code; *sig = SIGSEGV or SIGBUS */
+/* The exec view at an address (text or trampoline); false if there is none. `file` is not referenced. */
+bool mm_view_at(struct mm *mm, u64 addr, struct vview *out);
+void mm_show_maps(struct mm *mm, struct strbuf *sb);
+u64 mm_size(struct mm *mm); /* bytes mapped */
+
+/* vma.c, under mm->lock */
+u32 vma_lower(struct mm *mm, u64 addr); /* first vma with end > addr; mm->count if none */
+struct vma *vma_find(struct mm *mm, u64 addr);
+bool vma_range_free(struct mm *mm, u64 start, u64 end);
+u64 vma_place(struct mm *mm, u64 size, u64 low, u64 high); /* highest gap; 0: none */
+long vma_reserve(struct mm *mm, u32 more);
+void vma_insert(struct mm *mm, const struct vma *v); /* reserved before; takes v's reference of map */
+void vma_remove(struct mm *mm, u32 i, u32 n);
+void vma_split(struct mm *mm, u64 addr); /* so that no vma crosses addr; one reserved slot */
+void vma_merge(struct mm *mm, u64 start, u64 end);
+long vma_unmap(struct mm *mm, u64 start, u64 end, bool host);
+u64 vma_host_end(const struct vma *v); /* address up to which the host shows the file (anonymous: end) */
+void vmap_put(struct mm *mm, struct vmap *m);
+/* mmap.c: (re)maps [start, end) of a file vma from its file; ignores the view. */
+long vma_map_file(struct vma *v, u64 start, u64 end);
+
+#endif

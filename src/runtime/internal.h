@@ -1,0 +1,46 @@
+/* Shared by the files of the runtime library only. */
+#ifndef HARENA_RUNTIME_INTERNAL_H
+#define HARENA_RUNTIME_INTERNAL_H
+
+#include <limits.h>
+#include <sys/types.h>
+#include "broker/control.h"
+#include "runtime/runtime.h"
+
+#define CGROUP_MAX 3
+
+struct harena_sandbox {
+    char name[64];
+    int link;       /* socket to the broker */
+    pid_t broker;   /* 0 = only connected to */
+    bool exited;    /* the broker was reaped */
+    int state_fd;   /* our state directory, -1 = anonymous */
+    int base_fd;
+    char *cgroups[CGROUP_MAX];
+    u32 cgroup_count;
+    u8 *message;    /* the last event's */
+    bool closed;
+    char note[256]; /* to be told once, before other events */
+};
+
+/* state.c */
+int state_base(struct harena_error *err);
+int state_create(struct harena_sandbox *s, const char *name, int *listener, struct harena_error *err);
+int state_write_info(struct harena_sandbox *s, const char *const *argv);
+void state_remove(int base_fd, int dir_fd, const char *name);
+int state_connect(const char *name, struct harena_error *err);
+int state_empty_dir(int base_fd, struct harena_error *err);
+void state_sweep(int base_fd);
+
+/* cgroup.c */
+int cgroup_create(struct harena_sandbox *s, u64 memory_max, u32 pids_max, struct harena_error *err);
+void cgroup_add(struct harena_sandbox *s, pid_t pid);
+void cgroup_remove(char *const *paths, u32 count);
+bool cgroup_out_of_memory(const struct harena_sandbox *s);
+
+/* message.c */
+int message_send(int fd, void *message, u32 size, const int *fds, u32 fd_count, struct harena_error *err);
+int message_receive(int fd, u8 **out, struct harena_error *err);
+int stdio_fresh(int fd, bool write);
+
+#endif

@@ -1,0 +1,121 @@
+/* Messages to and from the broker (broker/control.h): cut into packets, joined again; and the descriptors a session gets.
+ *
+ * Standard streams: a pipe or terminal shared with other programs must not become O_NONBLOCK for them, so the broker is
+ * given a fresh description of it (opened through /proc/self/fd). Regular files keep their description: their position is
+ * shared with whoever opened them. */
+#define _GNU_SOURCE
+#include "runtime/internal.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
+
+/* message: starts with a ctl_header whose type is set; size bytes in all. */
+int message_send(int fd, void *message, u32 size, const int *fds, u32 fd_count, struct harena_error *err)
+{
+    struct ctl_header *h = message;
+    u8 *payload = (u8 *)message + sizeof(*h);
+    u32 left = size - sizeof(*h);
+    bool first = true;
+    if (size > CTL_MESSAGE_MAX) {
+        harena_error_set(err, 125, "arguments and environment are too long (at most %u bytes)", CTL_MESSAGE_MAX);
+        return -1;
+    }
+    h->total = size;
+    do {
+        u32 n = MIN(left, CTL_PACKET_MAX - (u32)sizeof(*h));
+        struct ctl_header p = { .type = h->type, .size = sizeof(p) + n, .flags = n < left ? CTL_MORE : 0,
+                                .total = first ? size : 0 };
+        if (first)
+            *h = p;
+        union {
+            struct cmsghdr h;
+            char room[CMSG_SPACE(sizeof(int) * 3)];
+        } control;
+        struct iovec v[2] = { { &p, sizeof(p) }, { payload, n } };
+        struct msghdr m = { .msg_iov = v, .msg_iovlen = 2 };
+        if (first && fd_count) {
+            memset(&control, 0, sizeof(control));
+            control.h = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int) * fd_count), .cmsg_level = SOL_SOCKET,
+                                          .cmsg_type = SCM_RIGHTS };
+            memcpy(CMSG_DATA(&control.h), fds, sizeof(int) * fd_count);
+            m.msg_control = &control;
+            m.msg_controllen = CMSG_SPACE(sizeof(int) * fd_count);
+        }
+        ssize_t sent;
+        while ((sent = sendmsg(fd, &m, MSG_NOSIGNAL)) < 0 && errno == EINTR)
+            ;
+        if (sent < 0) {
+            harena_error_set(err, 125, "the sandbox's broker does not answer: %s", strerror(errno));
+            return -1;
+        }
+        payload += n;
+        left -= n;
+        first = false;
+    } while (left);
+    return 0;
+}
+
+/* Returns 1 with a whole message in *out (malloc'ed, NUL behind it), 0 at the end, -1 on error. */
+int message_receive(int fd, u8 **out, struct harena_error *err)
+{
+    u8 *message = NULL;
+    u32 have = 0;
+    for (;;) {
+        union {
+            struct ctl_header h;
+            u8 bytes[CTL_PACKET_MAX];
+        } p;
+        ssize_t n = recv(fd, &p, sizeof(p), 0);
+        /* a broker that ended with unread messages of ours resets the socket once; what it said is still to be read */
+        if (n < 0 && (errno == EINTR || errno == ECONNRESET))
+            continue;
+        if (n <= 0) {
+            free(message);
+            return 0;
+        }
+        u32 skip = message ? sizeof(p.h) : 0;
+        bool bad = n < (ssize_t)sizeof(p.h) || p.h.size != n ||
+                   (message ? n - skip > ((struct ctl_header *)message)->total - have
+                            : p.h.total < n || p.h.total > CTL_MESSAGE_MAX);
+        if (!bad && !message)
+            message = malloc(p.h.total + 1);
+        if (bad || !message) {
+            free(message);
+            harena_error_set(err, 125, "the broker sent a broken message");
+            return -1;
+        }
+        memcpy(message + have, p.bytes + skip, n - skip);
+        have += n - skip;
+        if (p.h.flags & CTL_MORE)
+            continue;
+        ((struct ctl_header *)message)->size = have;
+        message[have] = 0;
+        *out = message;
+        return 1;
+    }
+}
+
+/* A descriptor for the broker; -1 only when there is none at all. */
+int stdio_fresh(int fd, bool write)
+{
+    struct stat st;
+    unsigned int number;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return open("/dev/null", (write ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+    bool terminal = S_ISCHR(st.st_mode) && isatty(fd) && ioctl(fd, TIOCGPTN, &number) < 0; /* a master would open another */
+    if (S_ISFIFO(st.st_mode) || terminal) {
+        char path[32];
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        int fresh = open(path, (write ? O_WRONLY : O_RDONLY) | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        if (fresh >= 0)
+            return fresh;
+    }
+    return fcntl(fd, F_DUPFD_CLOEXEC, 3);
+}

@@ -1,0 +1,133 @@
+/* libharena: create, start, watch and end sandboxes. Used by the command line and by other host programs.
+ *
+ * Every function that can fail returns 0 or a descriptor/count, or -1 with one clear line in *err. Strings in the structures
+ * belong to the caller and are only read during the call. Handles are not thread safe; different handles may be used from
+ * different threads. Nothing here installs signal handlers; a sandbox ends when its handle is closed or its process dies. */
+#ifndef HARENA_RUNTIME_RUNTIME_H
+#define HARENA_RUNTIME_RUNTIME_H
+
+#include <signal.h>
+#include <stddef.h>
+#include "base/types.h"
+#include "wire/broker.h" /* MOUNT_*: kinds and flags of mounts */
+
+struct harena_error {
+    int status; /* what a command line should exit with: 125, 126, 127 ... */
+    char text[1024];
+};
+
+void harena_error_set(struct harena_error *err, int status, const char *f, ...) printf_like(3, 4);
+
+/* ---- what a sandbox is made of ---- */
+
+struct harena_mount {
+    u32 kind;  /* enum mount_kind */
+    u32 flags; /* MOUNT_READONLY, MOUNT_OVERLAY */
+    bool hide_secrets;
+    bool system;        /* a world-readable directory of the system */
+    bool optional;      /* a missing source is no error */
+    u64 size;           /* tmpfs: limit in bytes, 0 = default */
+    const char *target; /* absolute path inside */
+    const char *source; /* host path; MOUNT_SYMLINK: the link's text; NULL for tmpfs, proc, sys, dev */
+    const char *const *allow; /* NULL-terminated names that may be seen directly below source; NULL = all */
+};
+
+struct harena_config {
+    const char *name;     /* NULL = a random one */
+    const char *hostname; /* NULL = the name */
+    u64 memory_max;       /* bytes, 0 = none */
+    u32 pids_max;         /* 0 = default */
+    u32 timeout_ms;       /* 0 = none */
+    bool verbose, trace, require_layers, no_patch;
+    bool anonymous;       /* no state directory: not seen by list, exec and kill; faster */
+    const char *libexec;  /* directory of harena-broker and harena-kernel; NULL = search beside the running program */
+    const struct harena_mount *mounts;
+    u32 mount_count;
+};
+
+struct harena_command {
+    const char *const *argv; /* NULL-terminated */
+    const char *const *env;  /* NULL-terminated K=V */
+    const char *cwd;
+    u32 uid, gid;
+    bool tty;
+    u16 rows, cols, xpixel, ypixel;
+    int fds[3]; /* standard input, output, error outside; not closed; -1 = nothing */
+};
+
+/* ---- a running sandbox ---- */
+
+struct harena_sandbox; /* the sandbox this program created, and its main session */
+
+enum harena_event_type {
+    HARENA_EVENT_NONE,    /* interrupted by a signal of the mask given */
+    HARENA_EVENT_READY,   /* the guest kernel has booted */
+    HARENA_EVENT_STARTED, /* value: 0, or the errno why the program could not be started */
+    HARENA_EVENT_EXITED,  /* value: wait status of the session */
+    HARENA_EVENT_TEXT,    /* trace, process table */
+    HARENA_EVENT_NOTE,    /* for the user: missing layers, statistics */
+    HARENA_EVENT_ERROR,   /* harena's own failure; value: exit status for the user */
+    HARENA_EVENT_CLOSED,  /* the broker is gone */
+};
+
+struct harena_event {
+    enum harena_event_type type;
+    u32 value;
+    const char *text; /* valid until the next call */
+    size_t text_size;
+};
+
+#define __harena_autoclose __attribute__((cleanup(harena_cleanup)))
+
+int harena_create(const struct harena_config *config, struct harena_sandbox **out, struct harena_error *err);
+int harena_start(struct harena_sandbox *s, const struct harena_command *command, struct harena_error *err);
+const char *harena_name(const struct harena_sandbox *s);
+
+/* Waits for the next event; with `mask` the signal mask is replaced while waiting (HARENA_EVENT_NONE after a signal). */
+int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_event *e, struct harena_error *err);
+
+/* Runs events to the end of the main session. Returns 0 with its wait status. */
+int harena_wait(struct harena_sandbox *s, int *wait_status, struct harena_error *err);
+
+int harena_signal(struct harena_sandbox *s, int signal, struct harena_error *err);
+int harena_winsize(struct harena_sandbox *s, u16 rows, u16 cols, u16 xpixel, u16 ypixel, struct harena_error *err);
+
+/* Ends the sandbox if it still runs, waits until nothing of it is left, frees the handle. NULL is fine. */
+void harena_close(struct harena_sandbox *s);
+void harena_cleanup(struct harena_sandbox **s);
+
+/* ---- other people's sandboxes, by name ---- */
+
+/* A connection to a running sandbox as a handle for harena_start (a further session), harena_next, harena_signal. */
+int harena_connect(const char *name, struct harena_sandbox **out, struct harena_error *err);
+int harena_kill(const char *name, struct harena_error *err);
+int harena_request(struct harena_sandbox *s, u32 ctl_type, u32 number, struct harena_error *err);
+
+struct harena_info {
+    char name[64];
+    int pid; /* of the broker */
+    s64 created; /* seconds since 1970 */
+    char command[256];
+};
+
+/* Running sandboxes of this user; the array is malloc'ed. Removes what dead ones left. Returns the count or -1. */
+int harena_list(struct harena_info **out, struct harena_error *err);
+
+/* ---- helpers for building a configuration ---- */
+
+struct harena_mounts { /* a growing list that owns its strings; zero-initialise */
+    struct harena_mount *list;
+    u32 count, room;
+    char **strings;
+    u32 string_count, string_room;
+};
+
+/* Appends; strings are copied. Returns the entry (valid until the next call). */
+struct harena_mount *harena_mounts_add(struct harena_mounts *m, u32 kind, u32 flags, const char *target, const char *source);
+/* The default root: an allow-list of the host's directories, empty everything else. */
+void harena_mounts_default_root(struct harena_mounts *m);
+/* /proc, /sys, /dev, /tmp. */
+void harena_mounts_system(struct harena_mounts *m);
+void harena_mounts_free(struct harena_mounts *m);
+
+#endif

@@ -1,0 +1,425 @@
+/* Creating and driving a sandbox: spawns the broker (posix_spawn, which does not copy page tables), gives it the configuration
+ * on its link, and turns its messages into events. The handle owns the link, the broker process, the state directory and
+ * the cgroups; harena_close() ends and removes them in that order. */
+#define _GNU_SOURCE
+#include "runtime/internal.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LINK_FD 3 /* of the broker */
+
+extern char **environ;
+
+void harena_error_set(struct harena_error *err, int status, const char *f, ...)
+{
+    if (!err)
+        return;
+    va_list ap;
+    va_start(ap, f);
+    vsnprintf(err->text, sizeof(err->text), f, ap);
+    va_end(ap);
+    err->status = status;
+}
+
+/* ---- finding our programs ---- */
+
+static bool try_place(char out[PATH_MAX], const char *dir, const char *sub, const char *name)
+{
+    int n = snprintf(out, PATH_MAX, "%s%s%s%s%s", dir, *sub ? "/" : "", sub, "/", name);
+    return n < PATH_MAX && access(out, R_OK) == 0;
+}
+
+/* libexec, or beside the running program: installed (../libexec/harena) or in a build tree. */
+static int find_program(const char *libexec, const char *name, const char *build_sub, char out[PATH_MAX], struct harena_error *err)
+{
+    char self[PATH_MAX];
+    if (libexec) {
+        if (try_place(out, libexec, "", name))
+            return 0;
+    } else {
+        ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+        self[n > 0 ? n : 0] = 0;
+        char *slash = strrchr(self, '/');
+        if (slash)
+            *slash = 0;
+        const char *const subs[] = { "", "../libexec/harena", build_sub, "../..", "../kernel" };
+        for (size_t i = 0; i < ARRAY_COUNT(subs); i++)
+            if (try_place(out, self, subs[i], name))
+                return 0;
+    }
+    harena_error_set(err, 125, "%s was not found beside the program; reinstall harena or set HARENA_LIBEXEC", name);
+    return -1;
+}
+
+/* ---- messages as one block ---- */
+
+struct block {
+    u8 *data;
+    u32 size, room;
+};
+
+static u32 block_add(struct block *b, const void *data, u32 size)
+{
+    if (b->size + size > b->room) {
+        b->room = (b->size + size) * 2 + 4096;
+        b->data = realloc(b->data, b->room);
+        if (!b->data)
+            abort();
+    }
+    u32 at = b->size;
+    if (data)
+        memcpy(b->data + at, data, size);
+    else
+        memset(b->data + at, 0, size);
+    b->size += size;
+    return at;
+}
+
+static u32 block_string(struct block *b, const char *s) { return block_add(b, s, strlen(s) + 1); }
+
+static void add_mount(struct block *b, const struct harena_mount *m)
+{
+    u32 start = b->size;
+    struct ctl_mount r = {
+        .kind = m->kind, .flags = m->flags, .size = m->size,
+        .ctl_flags = (m->allow ? CTL_MOUNT_ALLOW : 0) | (m->hide_secrets ? CTL_MOUNT_SECRETS : 0) |
+                     (m->optional ? CTL_MOUNT_OPTIONAL : 0) | (m->system ? CTL_MOUNT_SYSTEM : 0),
+    };
+    block_add(b, &r, sizeof(r));
+    block_string(b, m->target);
+    block_string(b, m->source ?: "");
+    for (const char *const *a = m->allow; a && *a; a++)
+        block_string(b, *a);
+    block_string(b, "");
+    block_add(b, NULL, -b->size & 7);
+    ((struct ctl_mount *)(b->data + start))->record_size = b->size - start;
+}
+
+static int send_config(struct harena_sandbox *s, const struct harena_config *c, const char *kernel, int listener,
+                       struct harena_error *err)
+{
+    struct block b = { 0 };
+    struct ctl_config head = {
+        .h.type = CTL_CONFIG, .version = CTL_VERSION, .memory_max = c->memory_max, .pids_max = c->pids_max,
+        .timeout_ms = c->timeout_ms, .mount_count = c->mount_count,
+        .flags = (c->verbose ? CTL_CONFIG_VERBOSE : 0) | (c->trace ? CTL_CONFIG_TRACE : 0) |
+                 (c->require_layers ? CTL_CONFIG_REQUIRE_LAYERS : 0) | (c->no_patch ? CTL_CONFIG_NO_PATCH : 0),
+    };
+    snprintf(head.name, sizeof(head.name), "%s", s->name);
+    snprintf(head.hostname, sizeof(head.hostname), "%s", c->hostname ?: s->name);
+    block_add(&b, &head, sizeof(head));
+    u32 kernel_off = block_string(&b, kernel);
+    block_add(&b, NULL, -b.size & 7);
+    u32 mounts_off = b.size;
+    for (u32 i = 0; i < c->mount_count; i++)
+        add_mount(&b, &c->mounts[i]);
+    ((struct ctl_config *)b.data)->kernel_off = kernel_off;
+    ((struct ctl_config *)b.data)->mounts_off = mounts_off;
+    int fds[3] = { state_empty_dir(s->base_fd, err), listener, s->state_fd };
+    int r = fds[0] < 0 ? -1 : message_send(s->link, b.data, b.size, fds, listener >= 0 ? 3 : 1, err);
+    if (fds[0] >= 0)
+        close(fds[0]);
+    free(b.data);
+    return r;
+}
+
+static int spawn_broker(struct harena_sandbox *s, const char *path, int link, struct harena_error *err)
+{
+    posix_spawn_file_actions_t fa;
+    posix_spawnattr_t at;
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawn_file_actions_init(&fa);
+    posix_spawn_file_actions_adddup2(&fa, link, LINK_FD);
+    posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDWR, 0);
+    posix_spawn_file_actions_adddup2(&fa, 0, 1);
+    posix_spawnattr_init(&at);
+    posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setsigmask(&at, &none);
+    posix_spawnattr_setsigdefault(&at, &all);
+    char *const argv[] = { "harena-broker", NULL }, *const env[] = { NULL };
+    int error = posix_spawn(&s->broker, path, &fa, &at, argv, env);
+    posix_spawnattr_destroy(&at);
+    posix_spawn_file_actions_destroy(&fa);
+    if (!error)
+        return 0;
+    s->broker = 0;
+    harena_error_set(err, 125, "cannot start %s: %s", path, strerror(error));
+    return -1;
+}
+
+int harena_create(const struct harena_config *c, struct harena_sandbox **out, struct harena_error *err)
+{
+    char broker[PATH_MAX], kernel[PATH_MAX];
+    int pair[2] = { -1, -1 }, listener = -1;
+    struct harena_sandbox *s = calloc(1, sizeof(*s));
+    if (!s)
+        abort();
+    s->link = s->state_fd = -1;
+    s->base_fd = state_base(err);
+    if (s->base_fd < 0 || find_program(c->libexec, "harena-broker", "../broker", broker, err) < 0 ||
+        find_program(c->libexec, "harena-kernel", "../launch", kernel, err) < 0)
+        goto fail;
+    if (c->anonymous)
+        snprintf(s->name, sizeof(s->name), "%s", c->name ?: "harena");
+    else if (state_create(s, c->name, &listener, err) < 0)
+        goto fail;
+    if (cgroup_create(s, c->memory_max, c->pids_max ? c->pids_max + 16 : 0, err) < 0) {
+        if (c->require_layers)
+            goto fail;
+        if (err)
+            snprintf(s->note, sizeof(s->note), "%.255s", err->text);
+    }
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+        harena_error_set(err, 125, "cannot make a socket: %s", strerror(errno));
+        goto fail;
+    }
+    s->link = pair[0];
+    /* Without limits the configuration waits in the socket when the broker starts; with them, the broker must be in its cgroups
+     * before it starts anything. */
+    bool early = !s->cgroup_count && c->mount_count < 64;
+    int r = early ? send_config(s, c, kernel, listener, err) : 0;
+    if (r == 0)
+        r = spawn_broker(s, broker, pair[1], err);
+    close(pair[1]);
+    if (r < 0)
+        goto fail;
+    cgroup_add(s, s->broker);
+    if (!early && send_config(s, c, kernel, listener, err) < 0)
+        goto fail;
+    if (listener >= 0)
+        close(listener);
+    *out = s;
+    return 0;
+fail:
+    if (listener >= 0)
+        close(listener);
+    harena_close(s);
+    return -1;
+}
+
+int harena_connect(const char *name, struct harena_sandbox **out, struct harena_error *err)
+{
+    int fd = state_connect(name, err);
+    if (fd < 0)
+        return -1;
+    struct harena_sandbox *s = calloc(1, sizeof(*s));
+    if (!s)
+        abort();
+    s->link = fd;
+    s->state_fd = s->base_fd = -1;
+    snprintf(s->name, sizeof(s->name), "%s", name);
+    *out = s;
+    return 0;
+}
+
+const char *harena_name(const struct harena_sandbox *s) { return s->name; }
+
+int harena_start(struct harena_sandbox *s, const struct harena_command *c, struct harena_error *err)
+{
+    struct block b = { 0 };
+    struct ctl_run head = { .h.type = CTL_RUN, .flags = (c->tty ? CTL_RUN_TTY : 0) | (s->broker ? CTL_RUN_MAIN : 0),
+                            .uid = c->uid, .gid = c->gid, .rows = c->rows, .cols = c->cols, .xpixel = c->xpixel,
+                            .ypixel = c->ypixel };
+    block_add(&b, &head, sizeof(head));
+    u32 cwd = block_string(&b, c->cwd ?: "/"), strings = b.size, argc = 0, envc = 0;
+    for (; c->argv[argc]; argc++)
+        block_string(&b, c->argv[argc]);
+    for (; c->env && c->env[envc]; envc++)
+        block_string(&b, c->env[envc]);
+    struct ctl_run *run = (void *)b.data;
+    run->cwd_off = cwd;
+    run->strings_off = strings;
+    run->argc = argc;
+    run->envc = envc;
+    int fds[3];
+    for (int i = 0; i < 3; i++)
+        fds[i] = stdio_fresh(c->fds[i], i > 0);
+    int r = message_send(s->link, b.data, b.size, fds, 3, err);
+    for (int i = 0; i < 3; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    free(b.data);
+    if (r == 0 && s->broker && s->state_fd >= 0) {
+        state_write_info(s, c->argv);
+        state_sweep(s->base_fd); /* while the guest boots */
+    }
+    return r;
+}
+
+/* ---- events ---- */
+
+static void decode(struct harena_sandbox *s, struct harena_event *e)
+{
+    struct ctl_header *h = (void *)s->message;
+    u32 payload = h->size - sizeof(*h);
+    struct ctl_number *n = (void *)h;
+    e->value = payload >= 4 ? n->number : 0;
+    e->text = (char *)s->message + sizeof(*h);
+    e->text_size = payload;
+    switch (h->type) {
+    case CTL_READY:
+        e->type = HARENA_EVENT_READY;
+        break;
+    case CTL_STARTED:
+        e->type = HARENA_EVENT_STARTED;
+        break;
+    case CTL_EXITED:
+        e->type = HARENA_EVENT_EXITED;
+        break;
+    case CTL_TEXT:
+        e->type = HARENA_EVENT_TEXT;
+        break;
+    case CTL_NOTE:
+        e->type = HARENA_EVENT_NOTE;
+        break;
+    case CTL_ERROR:
+        e->type = HARENA_EVENT_ERROR;
+        if (payload < 8)
+            break;
+        e->text += 8;
+        e->text_size -= 8;
+        break;
+    }
+}
+
+int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_event *e, struct harena_error *err)
+{
+    free(s->message);
+    s->message = NULL;
+    *e = (struct harena_event){ .type = HARENA_EVENT_NONE, .text = "" };
+    struct pollfd p = { .fd = s->link, .events = POLLIN };
+    if (s->note[0]) {
+        s->message = (u8 *)strdup(s->note);
+        s->note[0] = 0;
+        e->type = HARENA_EVENT_NOTE;
+        e->text = (char *)s->message;
+        e->text_size = strlen(e->text);
+        return 0;
+    }
+    if (s->closed) {
+        e->type = HARENA_EVENT_CLOSED;
+        return 0;
+    }
+    if (mask && ppoll(&p, 1, NULL, mask) < 0) {
+        if (errno == EINTR)
+            return 0;
+        harena_error_set(err, 125, "cannot wait for the sandbox: %s", strerror(errno));
+        return -1;
+    }
+    int r = message_receive(s->link, &s->message, err);
+    if (r < 0)
+        return -1;
+    if (r == 0) {
+        s->closed = true;
+        e->type = HARENA_EVENT_CLOSED;
+        return 0;
+    }
+    decode(s, e);
+    return 0;
+}
+
+/* Reaps the broker and says why it ended if that was not in good order. */
+static void reap(struct harena_sandbox *s)
+{
+    if (s->broker > 0 && !s->exited) {
+        int status;
+        while (waitpid(s->broker, &status, 0) < 0 && errno == EINTR)
+            ;
+        s->exited = true;
+    }
+}
+
+int harena_wait(struct harena_sandbox *s, int *wait_status, struct harena_error *err)
+{
+    struct harena_event e;
+    bool failed = false;
+    for (;;) {
+        if (harena_next(s, NULL, &e, err) < 0)
+            return -1;
+        if (e.type == HARENA_EVENT_ERROR) {
+            harena_error_set(err, e.value, "%s", e.text);
+            failed = true;
+        } else if (e.type == HARENA_EVENT_EXITED && !failed) {
+            *wait_status = e.value;
+            return 0;
+        } else if (e.type == HARENA_EVENT_CLOSED) {
+            reap(s);
+            if (cgroup_out_of_memory(s))
+                harena_error_set(err, 137, "out of memory: the sandbox reached its limit and was killed; raise --memory");
+            else if (!failed)
+                harena_error_set(err, 125, "the broker ended unexpectedly");
+            return -1;
+        }
+    }
+}
+
+int harena_request(struct harena_sandbox *s, u32 ctl_type, u32 number, struct harena_error *err)
+{
+    struct ctl_number m = { .h.type = ctl_type, .number = number };
+    return message_send(s->link, &m, sizeof(m), NULL, 0, err);
+}
+
+int harena_signal(struct harena_sandbox *s, int signal, struct harena_error *err)
+{
+    return harena_request(s, CTL_SIGNAL, signal, err);
+}
+
+int harena_winsize(struct harena_sandbox *s, u16 rows, u16 cols, u16 xpixel, u16 ypixel, struct harena_error *err)
+{
+    struct ctl_winsize m = { .h.type = CTL_WINSIZE, .rows = rows, .cols = cols, .xpixel = xpixel, .ypixel = ypixel };
+    return message_send(s->link, &m, sizeof(m), NULL, 0, err);
+}
+
+int harena_kill(const char *name, struct harena_error *err)
+{
+    int fd = state_connect(name, err);
+    if (fd < 0)
+        return -1;
+    struct ctl_number m = { .h.type = CTL_KILL };
+    int r = message_send(fd, &m, sizeof(m), NULL, 0, err);
+    char end;
+    if (!r) /* the connection closes when everything is gone */
+        while (recv(fd, &end, 1, 0) < 0 && errno == EINTR)
+            ;
+    close(fd);
+    return r;
+}
+
+/* ---- the end ---- */
+
+void harena_close(struct harena_sandbox *s)
+{
+    if (!s)
+        return;
+    if (s->link >= 0)
+        close(s->link); /* the broker ends the sandbox if it still runs */
+    reap(s);
+    cgroup_remove(s->cgroups, s->cgroup_count);
+    for (u32 i = 0; i < s->cgroup_count; i++)
+        free(s->cgroups[i]);
+    if (s->state_fd >= 0) {
+        state_remove(s->base_fd, s->state_fd, s->name);
+        close(s->state_fd);
+    }
+    if (s->base_fd >= 0)
+        close(s->base_fd);
+    free(s->message);
+    free(s);
+}
+
+void harena_cleanup(struct harena_sandbox **s)
+{
+    harena_close(*s);
+    *s = NULL;
+}

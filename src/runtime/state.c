@@ -1,0 +1,282 @@
+/* The state directory: what running sandboxes leave for `ps`, `exec` and `kill`.
+ *
+ * BASE/NAME/ (0700) holds `control`, the broker's socket, and `info.json`. An exclusive flock on the directory is held
+ * through one open file description shared by the runtime and the broker: when nobody holds it any more, the
+ * sandbox is dead, and whoever notices removes the rest (cgroups named in info.json, then the directory).
+ * BASE/.empty is the empty directory sandboxes are chrooted into. BASE belongs to the user and is checked for that. */
+#define _GNU_SOURCE
+#include "runtime/internal.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EMPTY_NAME ".empty"
+
+static void base_path(char out[PATH_MAX])
+{
+    const char *xdg = getenv("XDG_RUNTIME_DIR");
+    if (xdg && xdg[0] == '/' && geteuid() != 0)
+        snprintf(out, PATH_MAX, "%s/harena", xdg);
+    else if (geteuid() == 0)
+        snprintf(out, PATH_MAX, "/run/harena");
+    else
+        snprintf(out, PATH_MAX, "/tmp/harena-%u", geteuid());
+}
+
+/* Opens (and makes) the base directory. Returns a descriptor or -1. */
+int state_base(struct harena_error *err)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    base_path(path);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) {
+        mkdir(path, 0700);
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    }
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        harena_error_set(err, 125, "cannot use the state directory %s: %s; set XDG_RUNTIME_DIR", path, strerror(errno));
+        return -1;
+    }
+    if (st.st_uid != geteuid() || (st.st_mode & 022)) {
+        close(fd);
+        harena_error_set(err, 125, "the state directory %s belongs to somebody else; remove it or set XDG_RUNTIME_DIR", path);
+        return -1;
+    }
+    return fd;
+}
+
+int state_empty_dir(int base_fd, struct harena_error *err)
+{
+    int fd = openat(base_fd, EMPTY_NAME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        mkdirat(base_fd, EMPTY_NAME, 0);
+        fchmodat(base_fd, EMPTY_NAME, 0555, 0); /* whatever the umask */
+        fd = openat(base_fd, EMPTY_NAME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    }
+    if (fd < 0)
+        harena_error_set(err, 125, "cannot make an empty directory: %s", strerror(errno));
+    return fd;
+}
+
+static bool name_valid(const char *name)
+{
+    size_t n = strlen(name);
+    if (n < 1 || n > 60 || name[0] == '.' || name[0] == '-')
+        return false;
+    return strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == n;
+}
+
+/* Opens NAME and takes its lock. Returns a descriptor; -1 with errno EWOULDBLOCK when it lives, or another errno. */
+static int take_directory(int base_fd, const char *name)
+{
+    struct stat a, b;
+    int fd = openat(base_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    int error = 0;
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+        error = errno;
+    else if (fstat(fd, &a) < 0 || fstatat(base_fd, name, &b, AT_SYMLINK_NOFOLLOW) < 0 || a.st_ino != b.st_ino)
+        error = EAGAIN + 1000; /* removed under us: try again */
+    if (!error)
+        return fd;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+/* Reads what a dead sandbox says about its cgroups and removes everything. The lock is held through dir_fd. */
+static void remove_dead(int base_fd, int dir_fd, const char *name)
+{
+    int fd = openat(dir_fd, "info.json", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    json_t *info = fd >= 0 ? json_loadfd(fd, 0, NULL) : NULL;
+    json_t *list = json_object_get(info, "cgroups"), *item;
+    size_t i;
+    json_array_foreach(list, i, item) {
+        char *path = (char *)json_string_value(item);
+        if (path)
+            cgroup_remove(&path, 1);
+    }
+    json_decref(info);
+    if (fd >= 0)
+        close(fd);
+    state_remove(base_fd, dir_fd, name);
+}
+
+void state_remove(int base_fd, int dir_fd, const char *name)
+{
+    unlinkat(dir_fd, "control", 0);
+    unlinkat(dir_fd, "info.json", 0);
+    unlinkat(base_fd, name, AT_REMOVEDIR);
+}
+
+/* Makes the directory (a random name when name is NULL), locked, and the listening control socket in it. */
+int state_create(struct harena_sandbox *s, const char *name, int *listener, struct harena_error *err)
+{
+    if (name && !name_valid(name)) {
+        harena_error_set(err, 125, "invalid name '%s': use at most 60 letters, digits, '.', '_' and '-'", name);
+        return -1;
+    }
+    for (int tries = 0; s->state_fd < 0; tries++) {
+        if (name) {
+            snprintf(s->name, sizeof(s->name), "%s", name);
+        } else {
+            u32 r[2];
+            getrandom(r, sizeof(r), 0);
+            snprintf(s->name, sizeof(s->name), "h%08x%04x", r[0], r[1] & 0xffff);
+        }
+        bool made = mkdirat(s->base_fd, s->name, 0700) == 0;
+        if (!made && errno != EEXIST)
+            break;
+        int fd = take_directory(s->base_fd, s->name);
+        if (fd >= 0 && !made) {
+            remove_dead(s->base_fd, fd, s->name);
+            close(fd);
+        } else if (fd >= 0) {
+            s->state_fd = fd;
+        } else if (errno == EWOULDBLOCK && name) {
+            harena_error_set(err, 125, "a sandbox named '%s' is running; choose another --name or `harena kill %s`", name, name);
+            return -1;
+        }
+        if (tries > 100)
+            break;
+    }
+    if (s->state_fd < 0) {
+        harena_error_set(err, 125, "cannot make a state directory for the sandbox: %s", strerror(errno));
+        return -1;
+    }
+    struct sockaddr_un a = { .sun_family = AF_UNIX };
+    snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/control", s->state_fd);
+    *listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (*listener < 0 || bind(*listener, (void *)&a, sizeof(a)) < 0 || listen(*listener, 16) < 0) {
+        harena_error_set(err, 125, "cannot make the control socket: %s", strerror(errno));
+        return -1;
+    }
+    return 0;
+}
+
+int state_write_info(struct harena_sandbox *s, const char *const *argv)
+{
+    json_t *command = json_array(), *cgroups = json_array();
+    for (; argv && *argv; argv++)
+        json_array_append_new(command, json_string(*argv) ?: json_string("?"));
+    for (u32 i = 0; i < s->cgroup_count; i++)
+        json_array_append_new(cgroups, json_string(s->cgroups[i]));
+    json_t *info = json_pack("{s:s, s:i, s:I, s:o, s:o}", "name", s->name, "pid", (int)s->broker, "created",
+                             (json_int_t)time(NULL), "command", command, "cgroups", cgroups);
+    int fd = openat(s->state_fd, "info.json", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int result = fd >= 0 && info ? json_dumpfd(info, fd, JSON_COMPACT) : -1;
+    if (fd >= 0)
+        close(fd);
+    json_decref(info);
+    return result;
+}
+
+int state_connect(const char *name, struct harena_error *err)
+{
+    if (!name_valid(name)) {
+        harena_error_set(err, 125, "invalid name '%s'", name);
+        return -1;
+    }
+    int base = state_base(err);
+    if (base < 0)
+        return -1;
+    struct sockaddr_un a = { .sun_family = AF_UNIX };
+    snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%.60s/control", base, name);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (connect(fd, (void *)&a, sizeof(a)) < 0) {
+        harena_error_set(err, 125, "no running sandbox is named '%s'; `harena ps` lists them", name);
+        close(fd);
+        fd = -1;
+    }
+    close(base);
+    return fd;
+}
+
+/* Calls back for every sandbox that lives, removes the others. */
+static void walk(int base_fd, void (*alive)(int dir_fd, const char *name, void *arg), void *arg)
+{
+    int fd = openat(base_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *e;
+    while (d && (e = readdir(d))) {
+        if (e->d_name[0] == '.')
+            continue;
+        int dir = take_directory(base_fd, e->d_name);
+        if (dir >= 0) {
+            struct stat st;
+            /* one that is just being made is not locked yet */
+            if (!fstat(dir, &st) && time(NULL) - st.st_ctime > 2)
+                remove_dead(base_fd, dir, e->d_name);
+            close(dir);
+        } else if (errno == EWOULDBLOCK && alive) {
+            dir = openat(base_fd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            if (dir >= 0) {
+                alive(dir, e->d_name, arg);
+                close(dir);
+            }
+        }
+    }
+    if (d)
+        closedir(d);
+    else if (fd >= 0)
+        close(fd);
+}
+
+void state_sweep(int base_fd) { walk(base_fd, NULL, NULL); }
+
+struct listing {
+    struct harena_info *list;
+    int count, room;
+};
+
+static void list_one(int dir_fd, const char *name, void *arg)
+{
+    struct listing *l = arg;
+    int fd = openat(dir_fd, "info.json", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    json_t *info = fd >= 0 ? json_loadfd(fd, 0, NULL) : NULL;
+    if (fd >= 0)
+        close(fd);
+    if (!info)
+        return;
+    if (l->count == l->room) {
+        l->room = l->room ? l->room * 2 : 16;
+        l->list = realloc(l->list, l->room * sizeof(*l->list));
+    }
+    struct harena_info *i = &l->list[l->count++];
+    memset(i, 0, sizeof(*i));
+    snprintf(i->name, sizeof(i->name), "%s", name);
+    i->pid = json_integer_value(json_object_get(info, "pid"));
+    i->created = json_integer_value(json_object_get(info, "created"));
+    json_t *word;
+    size_t n;
+    json_array_foreach(json_object_get(info, "command"), n, word) {
+        size_t at = strlen(i->command);
+        snprintf(i->command + at, sizeof(i->command) - at, "%s%s", n ? " " : "", json_string_value(word) ?: "");
+    }
+    json_decref(info);
+}
+
+int harena_list(struct harena_info **out, struct harena_error *err)
+{
+    struct listing l = { 0 };
+    int base = state_base(err);
+    if (base < 0)
+        return -1;
+    walk(base, list_one, &l);
+    close(base);
+    *out = l.list;
+    return l.count;
+}

@@ -1,0 +1,318 @@
+/* Decoder of exec-view containers; see wire/view.h and wire/view_format.h. */
+#include "wire/view.h"
+#include "base/string.h"
+
+#define EIO 5
+#define ENOENT 2
+#define ENODATA 61
+#define EUCLEAN 117
+
+u32 view_crc32c(u32 crc, const void *buf, size_t size)
+{
+    const u8 *p = buf;
+
+    while (size--) {
+        crc ^= *p++;
+        for (int i = 0; i < 8; i++)
+            crc = crc >> 1 ^ (0x82f63b78u & -(crc & 1));
+    }
+    return crc;
+}
+
+static int src_read(const struct view_source *src, u64 off, void *buf, size_t size)
+{
+    if (off > src->size || size > src->size - off)
+        return -EUCLEAN;
+    if (src->read)
+        return src->read(src->ctx, off, buf, size) ? -EIO : 0;
+    memcpy(buf, (const u8 *)src->mem + off, size);
+    return 0;
+}
+
+/* [off, off + count * size) lies inside [0, limit). */
+static bool inside(u64 off, u64 count, u64 size, u64 limit)
+{
+    return count <= VIEW_CONTAINER_MAX / size && off <= limit && count * size <= limit - off;
+}
+
+/* ------------------------------------------------------------------ header */
+
+static int header_read(const struct view_source *src, u64 off, struct view_header *h)
+{
+    u8 chunk[256];
+    u32 crc = ~0u;
+
+    if (src->size > VIEW_CONTAINER_MAX)
+        return -EUCLEAN;
+    for (u32 done = 0; done < VIEW_HEADER_SIZE; done += sizeof(chunk)) {
+        int r = src_read(src, off + done, chunk, sizeof(chunk));
+
+        if (r)
+            return r;
+        if (!done) {
+            memcpy(h, chunk, sizeof(*h));
+            memset(chunk + offsetof(struct view_header, crc), 0, sizeof(h->crc));
+        }
+        crc = view_crc32c(crc, chunk, sizeof(chunk));
+    }
+    if (h->magic != VIEW_MAGIC)
+        return -ENODATA;
+    if (h->version != VIEW_VERSION || h->crc != crc || h->flags)
+        return -EUCLEAN;
+    if (h->key_kind != VIEW_KEY_NID && h->key_kind != VIEW_KEY_SHA256)
+        return -EUCLEAN;
+    if (h->data_end > src->size || h->fs_size > h->data_end)
+        return -EUCLEAN;
+    if (h->index_count > VIEW_ROWS_MAX || !inside(h->index_off, h->index_count, sizeof(struct view_row), h->data_end))
+        return -EUCLEAN;
+    if (h->stat_count > VIEW_ROWS_MAX || !inside(h->stat_off, h->stat_count, sizeof(struct view_stat_row), h->data_end))
+        return -EUCLEAN;
+    return 0;
+}
+
+int view_open_image(const struct view_source *src, struct view_header *h)
+{
+    if (src->size < VIEW_HEADER_SIZE || src->size % VIEW_HEADER_SIZE)
+        return -ENODATA;
+    return header_read(src, src->size - VIEW_HEADER_SIZE, h);
+}
+
+int view_open_pack(const struct view_source *src, struct view_header *h)
+{
+    struct view_header a, b;
+    int ra, rb;
+
+    if (src->size < 2 * VIEW_HEADER_SIZE)
+        return -ENODATA;
+    ra = header_read(src, 0, &a);
+    rb = header_read(src, VIEW_HEADER_SIZE, &b);
+    if (ra && rb)
+        return ra == -ENODATA ? rb : ra;
+    *h = rb || (!ra && a.generation > b.generation) ? a : b;
+    return 0;
+}
+
+/* ------------------------------------------------------------------ entries */
+
+void view_key_nid(u8 key[VIEW_KEY_SIZE], u64 nid)
+{
+    memset(key, 0, VIEW_KEY_SIZE);
+    for (int i = 0; i < 8; i++)
+        key[i] = (u8)(nid >> (56 - 8 * i));
+}
+
+static bool page_range_ok(u64 off, u64 len, u64 limit)
+{
+    return !(off & ~PAGE_MASK) && !(len & ~PAGE_MASK) && inside(off, len, 1, limit);
+}
+
+static bool entry_ok(const struct view_entry *e, u64 limit)
+{
+    u64 file_end = 0;
+
+    if (e->flags || e->seg_count > VIEW_SEG_MAX || e->file_size > VIEW_CONTAINER_MAX)
+        return false;
+    if (e->copy_off && !page_range_ok(e->copy_off, PAGE_UP(e->file_size), limit))
+        return false;
+    if (!e->seg_count)
+        return true;
+    if (!e->span || e->span > VIEW_SPAN_MAX || e->span & ~PAGE_MASK || e->tramp_vaddr != e->span)
+        return false;
+    if (!e->tramp_len || e->tramp_len > VIEW_TRAMP_MAX || !page_range_ok(e->tramp_off, e->tramp_len, limit))
+        return false;
+    if (!e->sites_count || e->sites_count > VIEW_SITES_MAX || e->sites_off % 16 ||
+        !inside(e->sites_off, e->sites_count, sizeof(struct view_site), limit))
+        return false;
+    for (u32 i = 0; i < e->seg_count; i++) {
+        const struct view_seg *s = &e->seg[i];
+
+        if (!s->len || !page_range_ok(s->view_off, s->len, limit))
+            return false;
+        if (s->file_off & ~PAGE_MASK || s->file_off < file_end || s->file_off > VIEW_CONTAINER_MAX)
+            return false;
+        if (s->vaddr & ~PAGE_MASK || s->vaddr > e->span || s->len > e->span - s->vaddr)
+            return false;
+        file_end = s->file_off + s->len;
+    }
+    return true;
+}
+
+int view_entry_at(const struct view_source *src, const struct view_header *h, u64 entry_off, struct view_entry *e)
+{
+    u32 crc;
+    int r;
+
+    if (!inside(entry_off, 1, sizeof(*e), h->data_end))
+        return -EUCLEAN;
+    r = src_read(src, entry_off, e, sizeof(*e));
+    if (r)
+        return r;
+    if (e->magic != VIEW_ENTRY_MAGIC)
+        return -EUCLEAN;
+    crc = e->crc;
+    e->crc = 0;
+    if (view_crc32c(~0u, e, sizeof(*e)) != crc)
+        return -EUCLEAN;
+    e->crc = crc;
+    return entry_ok(e, h->data_end) ? 0 : -EUCLEAN;
+}
+
+int view_find(const struct view_source *src, const struct view_header *h, const u8 key[VIEW_KEY_SIZE],
+              struct view_entry *e)
+{
+    u32 lo = 0, hi = h->index_count;
+
+    while (lo < hi) {
+        u32 mid = lo + (hi - lo) / 2;
+        struct view_row row;
+        int c, r = src_read(src, h->index_off + (u64)mid * sizeof(row), &row, sizeof(row));
+
+        if (r)
+            return r;
+        c = memcmp(row.key, key, VIEW_KEY_SIZE);
+        if (c < 0) {
+            lo = mid + 1;
+        } else if (c > 0) {
+            hi = mid;
+        } else {
+            r = view_entry_at(src, h, row.entry_off, e);
+            return r ? r : memcmp(e->key, key, VIEW_KEY_SIZE) ? -EUCLEAN : 0;
+        }
+    }
+    return -ENOENT;
+}
+
+int view_find_stat(const struct view_source *src, const struct view_header *h, const struct view_stat_row *want,
+                   struct view_entry *e)
+{
+    u32 lo = 0, hi = h->stat_count;
+
+    while (lo < hi) {
+        u32 mid = lo + (hi - lo) / 2;
+        struct view_stat_row row;
+        int r = src_read(src, h->stat_off + (u64)mid * sizeof(row), &row, sizeof(row));
+
+        if (r)
+            return r;
+        if (row.dev < want->dev || (row.dev == want->dev && row.ino < want->ino)) {
+            lo = mid + 1;
+        } else if (row.dev != want->dev || row.ino != want->ino) {
+            hi = mid;
+        } else {
+            if (row.size != want->size || row.mtime_ns != want->mtime_ns || row.ctime_ns != want->ctime_ns)
+                return -ENOENT;
+            return view_entry_at(src, h, row.entry_off, e);
+        }
+    }
+    return -ENOENT;
+}
+
+const struct view_seg *view_seg_at(const struct view_entry *e, u64 off)
+{
+    for (u32 i = 0; i < e->seg_count && i < VIEW_SEG_MAX; i++)
+        if (off >= e->seg[i].file_off && off - e->seg[i].file_off < e->seg[i].len)
+            return &e->seg[i];
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ sites */
+
+/* Sizes of the parts of a trampoline (see image/view_build.c, which emits them). */
+#define LEA_SIZE 7
+#define ENTER_SIZE 15 /* lea ret(%rip),%rcx; jmp *%gs:24 */
+#define JMP_SIZE 5
+
+static u32 site_end(const struct view_site *s) /* offset behind the syscall instruction, from site_off */
+{
+    return s->sys + 2u;
+}
+
+u32 view_tramp_size(const struct view_site *s)
+{
+    if (s->form == VIEW_FORM_A)
+        return s->len + ENTER_SIZE;
+    if (s->form == VIEW_FORM_B)
+        return ENTER_SIZE + (s->len - 2u) + JMP_SIZE;
+    return s->sys + ENTER_SIZE;
+}
+
+static bool site_ok(const struct view_entry *e, const struct view_site *s)
+{
+    u64 tramp_end = e->tramp_vaddr + e->tramp_len;
+
+    if (s->len < JMP_SIZE || s->len > VIEW_SITE_LEN_MAX || s->site_off >= e->span || s->len > e->span - s->site_off)
+        return false;
+    if (s->form == VIEW_FORM_A ? s->sys != s->len : s->form == VIEW_FORM_B ? s->sys != 0 :
+        s->form == VIEW_FORM_C ? s->sys + 2 > s->len : true)
+        return false;
+    if (s->tramp_off < e->tramp_vaddr || s->tramp_off + (u64)view_tramp_size(s) > tramp_end)
+        return false;
+    return s->cont_off == (s->form == VIEW_FORM_B ? s->tramp_off + ENTER_SIZE : s->site_off + site_end(s));
+}
+
+static int site_read(const struct view_source *src, const struct view_entry *e, u32 i, struct view_site *s)
+{
+    int r = src_read(src, e->sites_off + (u64)i * sizeof(*s), s, sizeof(*s));
+
+    return r ? r : site_ok(e, s) ? 0 : -EUCLEAN;
+}
+
+/* Both arrays ascend: trampolines are emitted in the order of their sites. */
+static int site_search(const struct view_source *src, const struct view_entry *e, u64 off, bool tramp,
+                       struct view_site *s)
+{
+    u32 lo = 0, hi = e->seg_count ? e->sites_count : 0;
+
+    while (lo < hi) {
+        u32 mid = lo + (hi - lo) / 2;
+        int r = site_read(src, e, mid, s);
+        u64 start, len;
+
+        if (r)
+            return r;
+        start = tramp ? s->tramp_off : s->site_off;
+        len = tramp ? view_tramp_size(s) : s->len;
+        if (off < start)
+            hi = mid;
+        else if (off - start >= len)
+            lo = mid + 1;
+        else
+            return 0;
+    }
+    return -ENOENT;
+}
+
+int view_site_at(const struct view_source *src, const struct view_entry *e, u64 off, struct view_site *s)
+{
+    return site_search(src, e, off, false, s);
+}
+
+int view_site_of_tramp(const struct view_source *src, const struct view_entry *e, u64 off, struct view_site *s)
+{
+    if (off < e->tramp_vaddr)
+        return -ENOENT;
+    return site_search(src, e, off, true, s);
+}
+
+u64 view_site_to_tramp(const struct view_site *s, u64 off)
+{
+    u64 k = off - s->site_off;
+
+    if (s->form == VIEW_FORM_B && k >= 2)
+        return s->tramp_off + ENTER_SIZE + (k - 2);
+    if (s->form == VIEW_FORM_C && k > s->sys) /* inside or behind the syscall: filler, or its second byte */
+        return off;
+    return s->tramp_off + k;
+}
+
+u64 view_tramp_to_site(const struct view_site *s, u64 off)
+{
+    u64 k = off - s->tramp_off;
+
+    if (s->form == VIEW_FORM_B) {
+        if (k < ENTER_SIZE)
+            return s->site_off;
+        return s->site_off + 2 + MIN(k - ENTER_SIZE, (u64)s->len - 2);
+    }
+    return s->site_off + MIN(k, (u64)s->sys);
+}
