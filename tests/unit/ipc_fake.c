@@ -623,6 +623,31 @@ long file_write(struct file *f, struct uio *u, u64 *pos);
 bool file_pos_begin(struct file *f);
 void file_pos_end(struct file *f, bool locked);
 
+struct mm;
+struct vma;
+struct mm *current_mm(void) { return NULL; }
+void mm_lock(struct mm *mm) { (void)mm; }
+void mm_unlock(struct mm *mm) { (void)mm; }
+struct vma *vma_find(struct mm *mm, u64 addr) { return (void)mm, (void)addr, NULL; }
+long mm_unmap(struct mm *mm, u64 addr, u64 size) { return (void)mm, (void)addr, (void)size, 0; }
+long mm_map(struct mm *mm, u64 addr, u64 size, int prot, int flags, struct file *f, u64 off)
+{
+    (void)mm, (void)addr, (void)size, (void)prot, (void)flags, (void)f, (void)off;
+    return -ENOMEM;
+}
+struct file *shmem_file(const char *name, u64 size, u32 flags)
+{
+    static const struct file_ops none;
+    (void)size, (void)flags;
+    return file_anon(&none, NULL, name, S_IFREG | 0600, O_RDWR);
+}
+struct ktime now_ktime(void)
+{
+    u64 ns = host_clock(CLOCK_REALTIME);
+    return (struct ktime){(s64)(ns / 1000000000), (u32)(ns % 1000000000)};
+}
+bool cred_in_group(const struct cred *c, u32 gid) { return c->fsgid == gid; }
+
 struct vfs_hooks hooks;
 static struct ktimer *timers[8];
 

@@ -8,6 +8,8 @@
 #include "base/string.h"
 #include "ipc/pipe.h"
 #include "ipc/ring.h"
+#include "ipc/sysv_msg.h"
+#include "ipc/sysv_sem.h"
 #include "ipc_fake.h"
 #include "time/timer.h"
 #include "vfs/hooks.h"
@@ -15,6 +17,8 @@
 SYS(pipe2); SYS(eventfd2); SYS(poll); SYS(select); SYS(epoll_create1); SYS(epoll_ctl); SYS(epoll_wait);
 SYS(timerfd_create); SYS(timerfd_settime); SYS(timerfd_gettime); SYS(signalfd4); SYS(inotify_init1);
 SYS(inotify_add_watch); SYS(inotify_rm_watch); SYS(splice); SYS(tee);
+SYS(semget); SYS(semop); SYS(semctl); SYS(msgget); SYS(msgsnd); SYS(msgrcv); SYS(msgctl); SYS(shmget); SYS(shmat); SYS(shmdt);
+SYS(shmctl);
 
 static char big[300000], back[300000];
 
@@ -522,6 +526,77 @@ static void test_splice(void)
     }
 }
 
+static void sem_waker(void *p)
+{
+    struct sembuf op = {1, 2, 0};
+    fake_sleep_ms(20);
+    CHECK_EQ(call3(semop, *(int *)p, &op, 1), 0);
+}
+
+static void test_sysv(void)
+{
+    struct sembuf ops[2] = {{0, 1, 0}, {1, -1, IPC_NOWAIT}};
+    struct {
+        s64 type;
+        char text[32];
+    } m = {3, "three"}, g;
+
+    tap_group("semaphores");
+    int id = (int)call3(semget, 0x1234, 2, IPC_CREAT | 0600);
+    CHECK(id >= 0);
+    CHECK_EQ(call3(semget, 0x1234, 2, IPC_CREAT | IPC_EXCL | 0600), -EEXIST);
+    CHECK_EQ(call3(semget, 0x1234, 0, 0), id);
+    CHECK_EQ(call3(semget, 0x9999, 1, 0), -ENOENT);
+    CHECK_EQ(call3(semop, id, ops, 2), -EAGAIN);
+    CHECK_EQ(call4(semctl, id, 0, GETVAL, 0), 0); /* all or nothing */
+    ops[1].sem_flg = 0;
+    void *t = fake_spawn(sem_waker, &id);
+    CHECK_EQ(call3(semop, id, ops, 2), 0);
+    fake_join(t);
+    CHECK_EQ(call4(semctl, id, 0, GETVAL, 0), 1);
+    CHECK_EQ(call4(semctl, id, 1, GETVAL, 0), 1);
+    ops[0] = (struct sembuf){0, -1, SEM_UNDO};
+    CHECK_EQ(call3(semop, id, ops, 1), 0);
+    sysv_exit(1);
+    CHECK_EQ(call4(semctl, id, 0, GETVAL, 0), 1);
+    ops[0].sem_num = 2;
+    CHECK_EQ(call3(semop, id, ops, 1), -EFBIG);
+    CHECK_EQ(call4(semctl, id, 0, SETVAL, 32768), -ERANGE);
+    CHECK_EQ(call4(semctl, id, 0, IPC_RMID, 0), 0);
+    CHECK_EQ(call3(semop, id, ops, 1), -EINVAL);
+
+    tap_group("message queues");
+    int q = (int)call2(msgget, IPC_PRIVATE, 0600);
+    CHECK_EQ(call4(msgsnd, q, &m, 6, 0), 0);
+    m = (__typeof__(m)){1, "one"};
+    CHECK_EQ(call4(msgsnd, q, &m, 4, 0), 0);
+    m.type = 0;
+    CHECK_EQ(call4(msgsnd, q, &m, 4, 0), -EINVAL);
+    CHECK_EQ(call5(msgrcv, q, &g, 32, 7, IPC_NOWAIT), -ENOMSG);
+    CHECK_EQ(call5(msgrcv, q, &g, 2, 3, 0), -E2BIG);
+    CHECK_EQ(call5(msgrcv, q, &g, 32, -5, 0), 4); /* the lowest type */
+    CHECK(g.type == 1 && !strcmp(g.text, "one"));
+    CHECK_EQ(call5(msgrcv, q, &g, 3, 0, MSG_NOERROR), 3);
+    CHECK_EQ(call5(msgrcv, q, &g, 32, 0, IPC_NOWAIT), -ENOMSG);
+    int n = 0;
+    m.type = 1;
+    while (call4(msgsnd, q, &m, 32, IPC_NOWAIT) == 0)
+        n++;
+    CHECK_EQ(n, 16384 / 32);
+    CHECK_EQ(call3(msgctl, q, IPC_RMID, 0), 0);
+    CHECK_EQ(call3(msgctl, q, IPC_RMID, 0), -EINVAL);
+
+    tap_group("shared memory");
+    int s = (int)call3(shmget, 0x77, 5000, IPC_CREAT | 0600);
+    CHECK(s >= 0);
+    CHECK_EQ(call3(shmget, 0x77, 6000, 0), -EINVAL);
+    CHECK_EQ(call3(shmget, 0x78, 0, IPC_CREAT), -EINVAL);
+    CHECK_EQ(call3(shmat, s, 0x1001, 0), -EINVAL);
+    CHECK_EQ(call1(shmdt, 0x1000), -EINVAL);
+    CHECK_EQ(call3(shmctl, s, IPC_RMID, 0), 0);
+    CHECK_EQ(call3(shmget, 0x77, 5000, 0), -ENOENT);
+}
+
 int main(void)
 {
     fake_init();
@@ -541,5 +616,6 @@ int main(void)
     CHECK_EQ(fake_live_bytes(), bytes);
     test_fifo();
     test_inotify();
+    test_sysv();
     return tap_end();
 }

@@ -3,6 +3,7 @@
  * All under the table's lock: an operation list is tried on a set as a whole; if it would block, the task waits on the
  * set's queue and tries again after any change. SEM_UNDO adjustments are kept per process in the set. */
 #include "ipc/sysv_sem.h"
+#include "ipc/sysv_shm.h"
 
 #include "base/string.h"
 #include "core/kmalloc.h"
@@ -201,6 +202,7 @@ long sem_op(s32 id, const struct sembuf *ops, u32 n, u64 deadline)
 
 void sysv_exit(u32 tgid)
 {
+    shm_sweep();
     if (!atomic_load(&sem_table.count))
         return;
     mutex_lock(&sem_table.lock);

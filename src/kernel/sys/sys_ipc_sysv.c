@@ -1,10 +1,11 @@
-/* System calls of System V semaphores and messages. */
+/* System calls of System V IPC. */
 #include <linux/time_types.h>
 
 #include "core/kmalloc.h"
 #include "core/uaccess.h"
 #include "ipc/sysv_msg.h"
 #include "ipc/sysv_sem.h"
+#include "ipc/sysv_shm.h"
 #include "sys/syscall.h"
 
 #define OPS_MAX 500u
@@ -55,3 +56,8 @@ SYSCALL2(msgget, s32, key, u32, flags) { return msg_get(key, flags); }
 SYSCALL4(msgsnd, s32, id, uptr, buf, u64, size, u32, flags) { return msg_send(id, buf, size, flags); }
 SYSCALL5(msgrcv, s32, id, uptr, buf, u64, size, s64, type, u32, flags) { return msg_receive(id, buf, size, type, flags); }
 SYSCALL3(msgctl, s32, id, s32, cmd, uptr, arg) { return msg_control(id, cmd & ~IPC_64, arg); }
+
+SYSCALL3(shmget, s32, key, u64, size, u32, flags) { return shm_get(key, size, flags); }
+SYSCALL3(shmat, s32, id, uptr, addr, u32, flags) { return shm_attach(id, addr, flags); }
+SYSCALL1(shmdt, uptr, addr) { return shm_detach(addr); }
+SYSCALL3(shmctl, s32, id, s32, cmd, uptr, arg) { return shm_control(id, cmd & ~IPC_64, arg); }

@@ -243,6 +243,14 @@ static long set_termios(struct tty *t, uptr arg, bool with_speed, int how)
 
 static bool session_leader(void) { return current_sid() == current_tgid(); }
 
+void tty_belongs_to_caller(struct tty *t)
+{
+    mutex_lock(&t->lock);
+    t->session = current_sid();
+    t->pgrp = current_pgrp();
+    mutex_unlock(&t->lock);
+}
+
 static long take_session(struct tty *t)
 {
     tty_get(t);
@@ -251,10 +259,7 @@ static long take_session(struct tty *t)
         tty_put(t);
         return r;
     }
-    mutex_lock(&t->lock);
-    t->session = current_sid();
-    t->pgrp = current_pgrp();
-    mutex_unlock(&t->lock);
+    tty_belongs_to_caller(t);
     return 0;
 }
 

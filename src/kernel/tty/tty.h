@@ -73,6 +73,9 @@ void tty_signal(struct tty *t, int sig); /* to the foreground group */
 extern const struct file_ops tty_fops;
 long tty_open_file(struct file *f, struct tty *t);
 
+/* Makes the caller's session and group those of the terminal (the session takes a reference by itself). */
+void tty_belongs_to_caller(struct tty *t);
+
 /* proc: the session leader has exited or given up its terminal. Consumes the session's reference. */
 void tty_session_exit(struct tty *t);
 
