@@ -20,7 +20,9 @@ long host_madvise(u64 addr, u64 size, int advice);
 long host_futex_wait(u32 *word, u32 val, u64 deadline);
 long host_futex_wake(u32 *word, int count);
 
-void host_doorbell(void); /* the broker looks at the rings; returns when it has */
+/* The broker looks at the rings; returns when it has. request: slot + 1 of a request, so that a granted descriptor reaches the
+ * right process (a hint that the broker checks), 0 for the rings only. */
+void host_doorbell(u32 request);
 u64 host_clock(int clock_id); /* ns; CLOCK_REALTIME, MONOTONIC, BOOTTIME, (thread|process) cpu time of the caller */
 void host_yield(void);
 void host_kick(u32 host_pid, u32 host_tid); /* tgkill(SIGURG) to a carrier of any stub of this sandbox */

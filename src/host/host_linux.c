@@ -34,7 +34,7 @@ long host_futex_wake(u32 *word, int count)
     return RAW6(__NR_futex, word, FUTEX_WAKE_BITSET, count, 0, 0, FUTEX_BITSET_MATCH_ANY);
 }
 
-void host_doorbell(void) { RAW0(__NR_getpgrp); }
+void host_doorbell(u32 request) { RAW1(__NR_getpgrp, (u64)request); }
 void host_kick(u32 host_pid, u32 host_tid) { RAW3(__NR_tgkill, host_pid, host_tid, SIGURG); }
 void host_yield(void) { RAW0(__NR_sched_yield); }
 

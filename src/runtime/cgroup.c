@@ -15,7 +15,7 @@
 
 static bool write_text(const char *dir, const char *file, const char *text)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX + 64];
     snprintf(path, sizeof(path), "%s/%s", dir, file);
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
@@ -27,7 +27,7 @@ static bool write_text(const char *dir, const char *file, const char *text)
 
 static bool read_text(const char *dir, const char *file, char *out, size_t size)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX + 64];
     snprintf(path, sizeof(path), "%s/%s", dir, file);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)

@@ -3,7 +3,7 @@
         .p2align 12
         .globl  gvdso_start, gvdso_end
 gvdso_start:
-        .incbin "gvdso.so"
+        .incbin "gvdso.bin"
         .p2align 12
 gvdso_end:
         .section .note.GNU-stack,"",@progbits

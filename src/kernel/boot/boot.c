@@ -94,6 +94,10 @@ static void boot_mail(const struct mail_boot *m, u32 size)
             klog("no file system for %s", mm->target);
         else if (r)
             panic("cannot mount %s: error %ld", mm->target, -r);
+        if (!r && !strcmp(mm->target, "/")) { /* a new top of the namespace */
+            fs_info_put(current_task()->fs);
+            current_task()->fs = fs_info_new();
+        }
         off += mm->record_size;
     }
     boot.booted = true;
@@ -228,7 +232,7 @@ static void take_mail(void)
     kfree(h);
     boot.mail_taken = seq;
     atomic_store(&guest()->mail_done, seq);
-    host_doorbell();
+    host_doorbell(0);
 }
 
 noreturn_fn void kernel_main(void);

@@ -62,7 +62,7 @@ long broker_call(struct broker_args *a)
         memcpy(q->data + a->size, a->data2, a->size2);
     u32 seq = guest()->req_seq[i] + 1;
     atomic_store(&guest()->req_seq[i], seq);
-    host_doorbell();
+    host_doorbell((u32)i + 1);
     while (!done(i, seq)) { /* answered late: an event follows */
         wait_prepare(&calls.wait);
         if (done(i, seq))

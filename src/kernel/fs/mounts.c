@@ -1,13 +1,14 @@
 /* The mounts of a sandbox at boot (struct mail_mount of wire/broker.h), and the list of this kernel's own file systems. */
 #include "fs/mounts.h"
 
+#include <linux/fcntl.h>
+
 #include "base/string.h"
 #include "core/kmalloc.h"
 #include "core/panic.h"
 #include "fs/dev/dev.h"
 #include "fs/erofs/erofs.h"
 #include "fs/hostfs/hostfs.h"
-#include "fs/overlay/overlay.h"
 #include "fs/tmpfs/tmpfs.h"
 
 long fs_init(void)
@@ -114,16 +115,19 @@ long boot_mount(const struct mail_mount *m)
     struct path root, target;
     if (m->target[0] != '/')
         return -EINVAL;
+    if (m->kind == MOUNT_SYMLINK) {
+        const char *text = m->target + strlen(m->target) + 1;
+        struct path made;
+        long e = vfs_make(AT_FDCWD, m->target, S_IFLNK | 0777, 0, text, &made);
+        if (!e)
+            path_put(&made);
+        return e == -EEXIST ? 0 : e;
+    }
     long r = make_super(m, &sb, &source);
     if (r)
         return r;
-    if (m->flags & MOUNT_OVERLAY) {
-        struct super_block *lower = sb;
-        r = overlay_mount(&lower, 1, &sb);
-        if (r)
-            return r;
-        source = "overlay";
-    }
+    if (m->flags & MOUNT_OVERLAY) /* the writable layer does not exist yet: the lower tree, read-only */
+        klog("%s is read-only: there is no overlay yet", m->target);
     u32 flags = (m->flags & MOUNT_READONLY ? MS_RDONLY : 0) |
                 (m->kind == MOUNT_PROC || m->kind == MOUNT_SYS ? MS_NOSUID | MS_NODEV | MS_NOEXEC : 0) |
                 (m->kind == MOUNT_HOSTFS || starts_with(m->target, "/tmp") ? MS_NOSUID | MS_NODEV : 0) | MS_RELATIME;

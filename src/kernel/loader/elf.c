@@ -121,8 +121,9 @@ static long map_segment(struct mm *mm, struct file *f, const Elf64_Phdr *p, u64 
         if (is_err(r))
             return r;
         anon = PAGE_UP(file_end);
-        /* The rest of the last file page is bss. */
-        if (p->p_memsz > p->p_filesz && prot & PROT_WRITE && clear_user(file_end, MIN(anon, end) - file_end))
+        /* The rest of the last file page is bss, up to its end: loaders take it for zeroed memory. */
+        if (p->p_memsz > p->p_filesz && prot & PROT_WRITE && clear_user(file_end, anon - file_end))
+
             return -EFAULT;
     }
     if (PAGE_UP(end) <= anon)

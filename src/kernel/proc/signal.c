@@ -13,6 +13,7 @@
 
 #define UNBLOCKABLE (SIGSET(SIGKILL) | SIGSET(SIGSTOP))
 #define STOP_SIGNALS (SIGSET(SIGSTOP) | SIGSET(SIGTSTP) | SIGSET(SIGTTIN) | SIGSET(SIGTTOU))
+#define FAULTS (SIGSET(SIGSEGV) | SIGSET(SIGBUS) | SIGSET(SIGILL) | SIGSET(SIGTRAP) | SIGSET(SIGFPE))
 #define IGNORED_BY_DEFAULT (SIGSET(SIGCHLD) | SIGSET(SIGURG) | SIGSET(SIGWINCH) | SIGSET(SIGCONT))
 
 static KSTATE struct waitq signal_queue; /* signalfd and sigtimedwait sleepers */
@@ -168,7 +169,7 @@ static int take(struct sigpending *p, u64 mask, void *info)
     u64 set = p->set & mask;
     if (!set)
         return 0;
-    u64 sync = set & (SIGSET(SIGSEGV) | SIGSET(SIGBUS) | SIGSET(SIGILL) | SIGSET(SIGTRAP) | SIGSET(SIGFPE) | SIGSET(SIGSYS));
+    u64 sync = set & (FAULTS | SIGSET(SIGSYS));
     int sig = __builtin_ctzll(sync ? sync : set) + 1;
     struct sigqueue *q, *found = NULL;
     bool more = false;
@@ -270,6 +271,8 @@ static void deliver(struct task *t, struct regs *r, int sig, void *info)
                 stop_group(t, sig);
             return;
         }
+        if ((SIGSET(sig) & FAULTS) && this_carrier()->trap.sig == sig)
+            klog("%s (%u) ends: signal %d at ip %p, address %p", t->comm, t->tid, sig, (void *)r->rip, *(void **)((char *)info + 16));
         group_exit(sig);
     }
     if (r->nr != ~0ull && is_restart((long)r->rax)) {

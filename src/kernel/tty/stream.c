@@ -136,7 +136,7 @@ static long stream_read(struct file *f, struct uio *u, u64 *pos)
             bell = raise_want(ring, in_avail(ring) ? (u32)MIN(u->resid, (u64)RING_SIZE) : read_window(s, u->resid));
         if (bell) { /* the broker fills at once what is there */
             mutex_unlock(&s->lock);
-            host_doorbell();
+            host_doorbell(0);
             mutex_lock(&s->lock);
         }
         bool closed = their_closed(ring); /* before looking for bytes: nothing comes after it */
@@ -231,7 +231,7 @@ static long stream_write(struct file *f, struct uio *u, u64 *pos)
         }
         mutex_unlock(&s->lock);
         if (bell)
-            host_doorbell();
+            host_doorbell(0);
         if (full)
             r = f->flags & O_NONBLOCK ? -EAGAIN : out_wait(ring, need);
         if (r)
@@ -266,7 +266,7 @@ static u32 stream_poll(struct file *f, struct poll_table *pt)
         bool bell = raise_want(ring, POLL_WANT);
         mutex_unlock(&s->lock);
         if (bell)
-            host_doorbell();
+            host_doorbell(0);
     }
     if (their_closed(ring))
         ev |= EPOLLHUP;
@@ -307,7 +307,7 @@ static void ring_close(u32 ring)
         my_flag(ring, RING_CLOSED, true);
     mutex_unlock(&s->lock);
     if (last)
-        host_doorbell();
+        host_doorbell(0);
 }
 
 static void stream_release(struct file *f)
@@ -368,7 +368,7 @@ static void console_kick(struct tty *t)
     bool bell = room && raise_want(c->ring_in, MIN(room, CONSOLE_WANT));
     mutex_unlock(&in->lock);
     if (bell || their_pos(c->ring_out) != my_pos(c->ring_out))
-        host_doorbell();
+        host_doorbell(0);
 }
 
 /* Bytes of the in ring into the line discipline. */
