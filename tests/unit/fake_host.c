@@ -65,8 +65,9 @@ u64 host_clock(int id)
     clock_gettime(id, &ts);
     return (u64)ts.tv_sec * 1000000000ull + (u64)ts.tv_nsec + fake.clock_skew;
 }
-void host_doorbell(void)
+void host_doorbell(u32 slot_plus_1)
 {
+    (void)slot_plus_1;
     if (fake.doorbell)
         fake.doorbell();
 }
@@ -130,6 +131,8 @@ long wait_sleep(u64 deadline)
     sched_yield();
     return fake.signal ? -EINTR : 0;
 }
+long wait_sleep_killable(u64 deadline) { return wait_sleep(deadline); }
+void host_yield(void) { sched_yield(); }
 void wake_up(struct waitq *q, u32 events)
 {
     (void)q;

@@ -1,14 +1,13 @@
 /* The mounts of a sandbox at boot (struct mail_mount of wire/broker.h), and the list of this kernel's own file systems. */
 #include "fs/mounts.h"
 
-#include <linux/fcntl.h>
-
 #include "base/string.h"
 #include "core/kmalloc.h"
 #include "core/panic.h"
 #include "fs/dev/dev.h"
 #include "fs/erofs/erofs.h"
 #include "fs/hostfs/hostfs.h"
+#include "fs/overlay/overlay.h"
 #include "fs/tmpfs/tmpfs.h"
 
 long fs_init(void)
@@ -23,8 +22,8 @@ long fs_init(void)
     return r;
 }
 
-/* Makes the last component of `name` if it is missing. */
-static long make_missing(const struct path *root, const char *name, u32 mode)
+/* Makes the last component of `name` if it is missing; `link`: text of a symlink. */
+static long make_missing(const struct path *root, const char *name, u32 mode, const char *link)
 {
     struct parent_ref pr;
     long r = path_parent_from(root, root, name, LOOKUP_FOLLOW | LOOKUP_KERNEL, &pr);
@@ -38,7 +37,7 @@ static long make_missing(const struct path *root, const char *name, u32 mode)
             r = PTR_ERR(d);
         } else {
             if (!d->inode) {
-                struct inode *i = dir->ops->create ? dir->ops->create(dir, &pr.last, mode, 0, NULL) : ERR_PTR(-EROFS);
+                struct inode *i = dir->ops->create ? dir->ops->create(dir, &pr.last, mode, 0, link) : ERR_PTR(-EROFS);
                 if (IS_ERR(i))
                     r = PTR_ERR(i);
                 else
@@ -52,26 +51,46 @@ static long make_missing(const struct path *root, const char *name, u32 mode)
     return r;
 }
 
-static long find_target(const struct path *root, const char *target, bool is_file, struct path *out)
+static long make_path(const struct path *root, const char *target, u32 mode, const char *link)
 {
-    long r = path_lookup_from(root, root, target, LOOKUP_FOLLOW | LOOKUP_KERNEL, out);
-    if (r != -ENOENT)
-        return r;
     char *name = kstrdup(target);
     if (!name)
         return -ENOMEM;
-    r = 0;
+    long r = 0;
     for (char *p = name + 1; !r && *p; p++) {
         if (*p != '/')
             continue;
         *p = 0;
-        r = make_missing(root, name, S_IFDIR | 0755);
+        r = make_missing(root, name, S_IFDIR | 0755, NULL);
         *p = '/';
     }
     if (!r)
-        r = make_missing(root, name, is_file ? S_IFREG | 0644 : S_IFDIR | 0755);
+        r = make_missing(root, name, mode, link);
     kfree(name);
+    return r;
+}
+
+static long find_target(const struct path *root, const char *target, bool is_file, struct path *out)
+{
+    long r = path_lookup_from(root, root, target, LOOKUP_FOLLOW | LOOKUP_KERNEL, out);
+    if (r == -ENOENT)
+        r = make_path(root, target, is_file ? S_IFREG | 0644 : S_IFDIR | 0755, NULL);
+    else
+        return r;
     return r ? r : path_lookup_from(root, root, target, LOOKUP_FOLLOW | LOOKUP_KERNEL, out);
+}
+
+/* "/" was mounted: the task that boots lives there from now on. */
+static void enter_root(void)
+{
+    struct path root;
+    struct fs_info *fs = current_fs();
+    if (!fs)
+        return;
+    vfs_root(&root);
+    fs_info_set_root(fs, &root);
+    fs_info_set_pwd(fs, &root);
+    path_put(&root);
 }
 
 static long make_super(const struct mail_mount *m, struct super_block **out, const char **source)
@@ -113,26 +132,33 @@ long boot_mount(const struct mail_mount *m)
     struct super_block *sb;
     const char *source;
     struct path root, target;
+    long r;
     if (m->target[0] != '/')
         return -EINVAL;
     if (m->kind == MOUNT_SYMLINK) {
-        const char *text = m->target + strlen(m->target) + 1;
-        struct path made;
-        long e = vfs_make(AT_FDCWD, m->target, S_IFLNK | 0777, 0, text, &made);
-        if (!e)
-            path_put(&made);
-        return e == -EEXIST ? 0 : e;
+        vfs_root(&root);
+        r = make_path(&root, m->target, S_IFLNK | 0777, m->target + strlen(m->target) + 1);
+        path_put(&root);
+        return r;
     }
-    long r = make_super(m, &sb, &source);
+    r = make_super(m, &sb, &source);
     if (r)
         return r;
-    if (m->flags & MOUNT_OVERLAY) /* the writable layer does not exist yet: the lower tree, read-only */
-        klog("%s is read-only: there is no overlay yet", m->target);
+    if ((m->flags & MOUNT_OVERLAY) && S_ISDIR(sb->root->inode->mode)) {
+        struct super_block *lower = sb;
+        r = overlay_mount(&lower, 1, &sb);
+        if (r)
+            return r;
+        source = "overlay";
+    }
     u32 flags = (m->flags & MOUNT_READONLY ? MS_RDONLY : 0) |
                 (m->kind == MOUNT_PROC || m->kind == MOUNT_SYS ? MS_NOSUID | MS_NODEV | MS_NOEXEC : 0) |
                 (m->kind == MOUNT_HOSTFS || starts_with(m->target, "/tmp") ? MS_NOSUID | MS_NODEV : 0) | MS_RELATIME;
-    if (!m->target[1])
-        return vfs_mount(sb, NULL, source, NULL, flags);
+    if (!m->target[1]) {
+        r = vfs_mount(sb, NULL, source, NULL, flags);
+        enter_root();
+        return r;
+    }
     vfs_root(&root);
     r = find_target(&root, m->target, !S_ISDIR(sb->root->inode->mode), &target);
     if (!r) {

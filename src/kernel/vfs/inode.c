@@ -64,18 +64,37 @@ struct inode *inode_cache_add(struct inode *i, u64 key)
     return first;
 }
 
+/* icache_lock held. */
+static void icache_unlink(struct inode *i)
+{
+    for (struct inode **p = icache_bucket(i->sb, i->cache_key); *p; p = &(*p)->cache_next) {
+        if (*p == i) {
+            *p = i->cache_next;
+            break;
+        }
+    }
+}
+
+void inode_cache_rekey(struct inode *i, u64 key)
+{
+    mutex_lock(&icache_lock);
+    if (i->flags & INODE_CACHED)
+        icache_unlink(i);
+    struct inode **b = icache_bucket(i->sb, key);
+    i->cache_key = key;
+    i->cache_next = *b;
+    *b = i;
+    i->flags |= INODE_CACHED;
+    mutex_unlock(&icache_lock);
+}
+
 void iput(struct inode *i)
 {
     if (atomic_sub(&i->refs, 1))
         return;
     if (i->flags & INODE_CACHED) {
         mutex_lock(&icache_lock);
-        for (struct inode **p = icache_bucket(i->sb, i->cache_key); *p; p = &(*p)->cache_next) {
-            if (*p == i) {
-                *p = i->cache_next;
-                break;
-            }
-        }
+        icache_unlink(i);
         mutex_unlock(&icache_lock);
     }
     if (hooks.inode_gone && (i->pipe || i->sock || !list_empty(&i->watches)))
@@ -210,7 +229,7 @@ static bool time_before_eq(const struct ktime *a, const struct ktime *b)
 void touch_atime(struct file *f)
 {
     struct inode *i = f->inode;
-    if ((f->flags & O_NOATIME) || (i->flags & INODE_NO_ATIME) || (f->path.mnt->flags & (MS_NOATIME | MS_RDONLY)))
+    if (!f->path.mnt || (f->flags & O_NOATIME) || (i->flags & INODE_NO_ATIME) || (f->path.mnt->flags & (MS_NOATIME | MS_RDONLY)))
         return;
     if (!time_before_eq(&i->atime, &i->mtime) && !time_before_eq(&i->atime, &i->ctime))
         return; /* the 24 hour rule is applied at open */

@@ -67,6 +67,8 @@ static void file_release(struct file *f)
         f->ops->release(f);
     if (f->inode && (f->mode & FMODE_WRITE) && S_ISREG(f->inode->mode))
         atomic_sub(&f->inode->write_count, 1);
+    if (f->inode && (!f->path.dentry || f->inode != f->path.dentry->inode))
+        iput(f->inode); /* file_swap_inode, file_open_inode */
     if (f->path.dentry)
         path_put(&f->path);
     file_free(f);
@@ -80,7 +82,7 @@ void file_put(struct file *f)
 
 void notify_path(const struct path *p, u32 mask)
 {
-    if (!hooks.fsnotify)
+    if (!hooks.fsnotify || !p->dentry)
         return;
     struct dentry *d = p->dentry, *parent = d->parent;
     struct inode *i = d->inode;
@@ -612,6 +614,49 @@ nomem:
         file_free(f);
     }
     return ERR_PTR(-ENOMEM);
+}
+
+struct file *file_open_inode(struct inode *i, u32 flags)
+{
+    struct file *f = file_alloc();
+    if (!f)
+        return ERR_PTR(-ENOMEM);
+    iget(i);
+    f->inode = i;
+    f->ops = i->fops;
+    f->flags = flags;
+    f->mode = mode_of_flags(flags) | FMODE_SEEK | FMODE_PREAD | FMODE_PATH; /* no events */
+    f->mode &= ~FMODE_WRITE;
+    if (f->ops->open) {
+        long r = f->ops->open(f);
+        if (r) {
+            f->ops = NULL;
+            file_put(f);
+            return ERR_PTR(r);
+        }
+    }
+    return f;
+}
+
+long file_swap_inode(struct file *f, struct inode *real)
+{
+    if ((f->mode & FMODE_WRITE) && S_ISREG(real->mode) && !get_write(real))
+        return -ETXTBSY;
+    struct inode *own = f->inode;
+    iget(real);
+    f->inode = real;
+    f->ops = real->fops;
+    long r = f->ops->open ? f->ops->open(f) : 0;
+    if (r) {
+        if ((f->mode & FMODE_WRITE) && S_ISREG(real->mode))
+            atomic_sub(&real->write_count, 1);
+        f->inode = own;
+        iput(real);
+        return r;
+    }
+    if ((f->mode & FMODE_WRITE) && S_ISREG(real->mode))
+        atomic_sub(&own->write_count, 1);
+    return 0;
 }
 
 struct file *file_from_inode(struct inode *i, const char *name, u32 flags)

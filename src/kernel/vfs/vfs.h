@@ -162,7 +162,7 @@ struct file {
     u32 flags; /* O_* status flags and access mode */
     u32 mode; /* FMODE_* */
     struct path path; /* anonymous files: of a pseudo file system ("anon_inode:[eventfd]") */
-    struct inode *inode; /* = path.dentry->inode */
+    struct inode *inode; /* = path.dentry->inode, or the inode below it that has the contents (overlay) */
     u64 pos;
     struct mutex pos_lock;
     void *priv;

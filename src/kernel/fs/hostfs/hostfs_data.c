@@ -118,9 +118,9 @@ static void drop_window(struct host_inode *h)
 }
 
 /* Makes room when all caches hold too much. keep->i.lock is held. */
-static void evict(struct host_inode *keep)
+static void evict(struct host_inode *keep, u64 max)
 {
-    while (atomic_load(&cached_pages) > CACHE_MAX) {
+    while (atomic_load(&cached_pages) > max) {
         struct host_inode *victim = NULL, *x;
         mutex_lock(&cache_lock);
         list_for_each(x, &cached, cached)
@@ -142,7 +142,9 @@ static void evict(struct host_inode *keep)
 
 void host_data_free(struct host_inode *h)
 {
+    mutex_lock(&h->i.lock); /* an evictor may be at it */
     drop_window(h);
+    mutex_unlock(&h->i.lock);
     for (struct host_stale *s = h->stale, *next; s; s = next) {
         next = s->next;
         dwin_free(s->win, s->got);
@@ -238,15 +240,18 @@ static long chunk_get(struct host_inode *h, u64 off)
     u64 size = MIN((u64)CHUNK, h->win_got - start), done = 0;
     u64 end = MIN(size, h->i.size > start ? h->i.size - start : 0);
     u64 pages = PAGE_UP(end) / PAGE_SIZE;
-    r = dpages_charge(pages);
-    if (r)
-        return r;
+    if (dpages_charge(pages)) { /* over the sandbox's limit: other files' caches go first; then it is read nevertheless */
+        evict(h, 0);
+        if (dpages_charge(pages))
+            pages = 0;
+    }
     while (done < end) {
         struct broker_args a = {.op = WIRE_READ, .handle = h->handle, .mount = host_sb_of(&h->i)->mount,
                                 .arg = {start + done, end - done, h->win + start + done}};
         r = broker_call(&a);
         if (r < 0) {
-            dpages_uncharge(pages);
+            if (pages)
+                dpages_uncharge(pages);
             return r;
         }
         if (!a.value || a.value > end - done)
@@ -259,7 +264,7 @@ static long chunk_get(struct host_inode *h, u64 off)
     h->charged += pages;
     atomic_add(&cached_pages, pages);
     h->have[n / 64] |= 1ull << n % 64;
-    evict(h);
+    evict(h, CACHE_MAX);
     return 0;
 }
 
