@@ -6,6 +6,7 @@
  * made by fork share the reference and are not counted. Lock: the table's, not held while mm is called. */
 #include "ipc/sysv_shm.h"
 
+#include <linux/fcntl.h>
 #include <linux/mman.h>
 
 #include "base/string.h"
@@ -66,7 +67,7 @@ static long segment_new(s32 key, u64 size, u32 flags)
     if (!s)
         return -ENOMEM;
     fmt_print(name, sizeof(name), "SYSV%08x", (u32)key);
-    s->file = shmem_file(name, PAGE_UP(size), 0);
+    s->file = shmem_file(name, PAGE_UP(size), O_RDWR);
     if (IS_ERR(s->file)) {
         long r = PTR_ERR(s->file);
         kfree(s);
