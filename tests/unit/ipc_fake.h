@@ -19,6 +19,7 @@ void fake_session(u32 sid, u32 pgrp, bool orphaned);
 u64 fake_live_files(void);
 u64 fake_live_bytes(void); /* kmalloc'd */
 u32 fake_doorbells(void);
+void fake_pend(int sig); /* a signal waits for the calling task */
 void fake_set_doorbell(void (*fn)(void));
 
 void tap_check(bool ok, const char *what, const char *file, int line);

@@ -1,15 +1,24 @@
 /* Pipes, eventfd, poll, select, epoll. */
 #include <linux/eventpoll.h>
 #include <linux/fcntl.h>
+#include <linux/inotify.h>
 #include <linux/stat.h>
 #include <asm/ioctls.h>
 
 #include "base/string.h"
 #include "ipc/pipe.h"
 #include "ipc/ring.h"
+#include "ipc/sysv_msg.h"
+#include "ipc/sysv_sem.h"
 #include "ipc_fake.h"
+#include "time/timer.h"
+#include "vfs/hooks.h"
 
 SYS(pipe2); SYS(eventfd2); SYS(poll); SYS(select); SYS(epoll_create1); SYS(epoll_ctl); SYS(epoll_wait);
+SYS(timerfd_create); SYS(timerfd_settime); SYS(timerfd_gettime); SYS(signalfd4); SYS(inotify_init1);
+SYS(inotify_add_watch); SYS(inotify_rm_watch); SYS(splice); SYS(tee);
+SYS(semget); SYS(semop); SYS(semctl); SYS(msgget); SYS(msgsnd); SYS(msgrcv); SYS(msgctl); SYS(shmget); SYS(shmat); SYS(shmdt);
+SYS(shmctl);
 
 static char big[300000], back[300000];
 
@@ -370,6 +379,224 @@ static void test_epoll_threads(void)
     t_close(a[1]);
 }
 
+static void timer_soon(void *p)
+{
+    (void)p;
+    fake_sleep_ms(15);
+    ktimers_run();
+}
+
+static void test_timerfd(void)
+{
+    u64 spec[4] = {0, 0, 0, 10000000}, old[4], n = 0;
+
+    tap_group("timerfd");
+    CHECK_EQ(call2(timerfd_create, 2, 0), -EINVAL);
+    int fd = (int)call2(timerfd_create, 1, O_NONBLOCK);
+    CHECK_EQ(t_read(fd, &n, 8), -EAGAIN);
+    CHECK_EQ(call4(timerfd_settime, fd, 0, spec, old), 0);
+    CHECK_EQ(call2(timerfd_gettime, fd, old), 0);
+    CHECK(old[3] > 0 && old[3] <= 10000000 && !old[2]);
+    t_nonblock(fd, false);
+    void *t = fake_spawn(timer_soon, NULL);
+    CHECK_EQ(t_read(fd, &n, 8), 8);
+    CHECK_EQ(n, 1);
+    fake_join(t);
+    CHECK_EQ(call2(timerfd_gettime, fd, old), 0);
+    CHECK(!old[3]);
+    spec[1] = 5000000; /* periodic: missed ones are counted */
+    call4(timerfd_settime, fd, 0, spec, 0);
+    fake_sleep_ms(32);
+    ktimers_run();
+    CHECK_EQ(t_poll(fd, ~0u), EPOLLIN | EPOLLRDNORM);
+    CHECK_EQ(t_read(fd, &n, 8), 8);
+    CHECK(n >= 5 && n < 20);
+    CHECK_EQ(t_poll(fd, ~0u), 0);
+    spec[3] = spec[2] = 0;
+    CHECK_EQ(call4(timerfd_settime, fd, 0, spec, old), 0);
+    CHECK_EQ(old[1], 5000000);
+    spec[2] = 1; /* absolute, past: at once */
+    call4(timerfd_settime, fd, 1, spec, 0);
+    ktimers_run();
+    CHECK_EQ(t_poll(fd, EPOLLIN), EPOLLIN);
+    spec[2] = 1000;
+    call4(timerfd_settime, fd, 0, spec, 0);
+    t_close(fd); /* armed */
+}
+
+static void test_signalfd(void)
+{
+    u64 mask = 1 << 9 | 1 << 11; /* 10 and 12 */
+    u32 info[64];
+
+    tap_group("signalfd");
+    int fd = (int)call4(signalfd4, -1, &mask, 8, O_NONBLOCK);
+    CHECK_EQ(t_read(fd, info, 256), -EAGAIN);
+    fake_pend(10);
+    fake_pend(12);
+    fake_pend(1);
+    CHECK_EQ(t_poll(fd, EPOLLIN), EPOLLIN);
+    CHECK_EQ(t_read(fd, info, 256), 256);
+    CHECK(info[0] == 10 && info[32] == 12);
+    CHECK_EQ(t_read(fd, info, 256), -EAGAIN);
+    CHECK_EQ(t_read(fd, info, 100), -EINVAL);
+    mask = 1;
+    CHECK_EQ(call4(signalfd4, fd, &mask, 8, 0), fd);
+    CHECK_EQ(t_read(fd, info, 256), 128);
+    t_close(fd);
+}
+
+static void test_inotify(void)
+{
+    struct inode *dir, *file;
+    struct inotify_event *e = (void *)back;
+    struct qstr name = {"child", 5, 0};
+
+    tap_group("inotify");
+    vfs_mknod(AT_FDCWD, "/dir", S_IFDIR | 0700, 0, &dir);
+    vfs_mknod(AT_FDCWD, "/file", S_IFREG | 0600, 0, &file);
+    int fd = (int)call1(inotify_init1, O_NONBLOCK);
+    int wd = (int)call3(inotify_add_watch, fd, "/dir", IN_ALL_EVENTS);
+    CHECK_EQ(wd, 1);
+    CHECK_EQ(call3(inotify_add_watch, fd, "/dir", IN_CREATE | IN_MODIFY | IN_MASK_ADD), 1);
+    CHECK_EQ(call3(inotify_add_watch, fd, "/none", IN_CREATE), -ENOENT);
+    CHECK_EQ(call3(inotify_add_watch, fd, "/dir", 0), -EINVAL);
+    CHECK_EQ(call3(inotify_add_watch, fd, "/file", IN_MODIFY | IN_ONESHOT), 2);
+    CHECK_EQ(t_read(fd, back, 1000), -EAGAIN);
+    hooks.fsnotify(dir, &name, file, IN_CREATE, 0);
+    hooks.fsnotify(dir, &name, file, IN_MODIFY, 0);
+    hooks.fsnotify(dir, &name, file, IN_MODIFY, 0); /* the same again: merged for the directory */
+    hooks.fsnotify(dir, &name, file, IN_MOVED_FROM, 77);
+    CHECK_EQ(t_read(fd, back, 10), -EINVAL);
+    CHECK_EQ(t_read(fd, back, 32), 32);
+    CHECK(e->wd == 1 && e->mask == IN_CREATE && e->len == 16 && !strcmp(e->name, "child"));
+    CHECK_EQ(t_read(fd, back, 1000), 32 + 16 + 16 + 32 + 32);
+    CHECK(e->mask == IN_MODIFY && e->wd == 1);
+    e = (void *)(back + 32);
+    CHECK(e->mask == IN_MODIFY && e->wd == 2 && e->len == 0);
+    e = (void *)(back + 48);
+    CHECK(e->mask == IN_IGNORED && e->wd == 2); /* one shot */
+    e = (void *)(back + 96);
+    CHECK(e->mask == IN_MOVED_FROM && e->cookie == 77);
+    hooks.fsnotify(NULL, NULL, dir, IN_DELETE_SELF, 0);
+    CHECK_EQ(t_read(fd, back, 1000), 32);
+    e = (void *)back;
+    CHECK(e[0].mask == IN_DELETE_SELF && e[1].mask == IN_IGNORED);
+    CHECK_EQ(call2(inotify_rm_watch, fd, 1), -EINVAL);
+    wd = (int)call3(inotify_add_watch, fd, "/file", IN_ACCESS | IN_MODIFY);
+    for (u32 i = 0; i < 20000; i++)
+        hooks.fsnotify(NULL, NULL, file, i & 1 ? IN_ACCESS : IN_MODIFY, 0);
+    u32 n = 0;
+    long r;
+    while ((r = t_read(fd, back, sizeof(back))) > 0)
+        for (long at = 0; at < r; at += 16, n++)
+            e = (void *)(back + at);
+    CHECK_EQ(n, 16384 + 1);
+    CHECK(e->mask == IN_Q_OVERFLOW && e->wd == -1);
+    CHECK_EQ(call2(inotify_rm_watch, fd, wd), 0);
+    t_close(fd);
+    iput(dir);
+    iput(file);
+}
+
+static void test_splice(void)
+{
+    int a[2], b[2];
+
+    tap_group("splice");
+    call2(pipe2, a, O_NONBLOCK);
+    call2(pipe2, b, O_NONBLOCK);
+    CHECK_EQ(call6(splice, a[0], 0, b[1], 0, 100, 0), -EAGAIN);
+    t_write(a[1], big, 50000);
+    CHECK_EQ(call4(tee, a[0], b[1], 100, 0), 100);
+    CHECK_EQ(call6(splice, a[0], 0, b[1], 0, 40000, 0), 40000);
+    CHECK_EQ(t_read(b[0], back, 100), 100);
+    CHECK_EQ(t_read(b[0], back, sizeof(back)), 40000);
+    CHECK(!memcmp(back, big, 40000));
+    t_write(b[1], big, 60000); /* nearly full: the rest stays in front of the source */
+    CHECK_EQ(call6(splice, a[0], 0, b[1], 0, 10000, 0), 5536);
+    CHECK_EQ(t_read(a[0], back, sizeof(back)), 10000 - 5536);
+    CHECK(!memcmp(back, big + 45536, 10000 - 5536));
+    CHECK_EQ(call6(splice, a[0], 0, a[1], 0, 10, 0), -EINVAL);
+    u64 off = 0;
+    CHECK_EQ(call6(splice, a[0], &off, b[1], 0, 10, 0), -ESPIPE);
+    for (int i = 0; i < 2; i++) {
+        t_close(a[i]);
+        t_close(b[i]);
+    }
+}
+
+static void sem_waker(void *p)
+{
+    struct sembuf op = {1, 2, 0};
+    fake_sleep_ms(20);
+    CHECK_EQ(call3(semop, *(int *)p, &op, 1), 0);
+}
+
+static void test_sysv(void)
+{
+    struct sembuf ops[2] = {{0, 1, 0}, {1, -1, IPC_NOWAIT}};
+    struct {
+        s64 type;
+        char text[32];
+    } m = {3, "three"}, g;
+
+    tap_group("semaphores");
+    int id = (int)call3(semget, 0x1234, 2, IPC_CREAT | 0600);
+    CHECK(id >= 0);
+    CHECK_EQ(call3(semget, 0x1234, 2, IPC_CREAT | IPC_EXCL | 0600), -EEXIST);
+    CHECK_EQ(call3(semget, 0x1234, 0, 0), id);
+    CHECK_EQ(call3(semget, 0x9999, 1, 0), -ENOENT);
+    CHECK_EQ(call3(semop, id, ops, 2), -EAGAIN);
+    CHECK_EQ(call4(semctl, id, 0, GETVAL, 0), 0); /* all or nothing */
+    ops[1].sem_flg = 0;
+    void *t = fake_spawn(sem_waker, &id);
+    CHECK_EQ(call3(semop, id, ops, 2), 0);
+    fake_join(t);
+    CHECK_EQ(call4(semctl, id, 0, GETVAL, 0), 1);
+    CHECK_EQ(call4(semctl, id, 1, GETVAL, 0), 1);
+    ops[0] = (struct sembuf){0, -1, SEM_UNDO};
+    CHECK_EQ(call3(semop, id, ops, 1), 0);
+    sysv_exit(1);
+    CHECK_EQ(call4(semctl, id, 0, GETVAL, 0), 1);
+    ops[0].sem_num = 2;
+    CHECK_EQ(call3(semop, id, ops, 1), -EFBIG);
+    CHECK_EQ(call4(semctl, id, 0, SETVAL, 32768), -ERANGE);
+    CHECK_EQ(call4(semctl, id, 0, IPC_RMID, 0), 0);
+    CHECK_EQ(call3(semop, id, ops, 1), -EINVAL);
+
+    tap_group("message queues");
+    int q = (int)call2(msgget, IPC_PRIVATE, 0600);
+    CHECK_EQ(call4(msgsnd, q, &m, 6, 0), 0);
+    m = (__typeof__(m)){1, "one"};
+    CHECK_EQ(call4(msgsnd, q, &m, 4, 0), 0);
+    m.type = 0;
+    CHECK_EQ(call4(msgsnd, q, &m, 4, 0), -EINVAL);
+    CHECK_EQ(call5(msgrcv, q, &g, 32, 7, IPC_NOWAIT), -ENOMSG);
+    CHECK_EQ(call5(msgrcv, q, &g, 2, 3, 0), -E2BIG);
+    CHECK_EQ(call5(msgrcv, q, &g, 32, -5, 0), 4); /* the lowest type */
+    CHECK(g.type == 1 && !strcmp(g.text, "one"));
+    CHECK_EQ(call5(msgrcv, q, &g, 3, 0, MSG_NOERROR), 3);
+    CHECK_EQ(call5(msgrcv, q, &g, 32, 0, IPC_NOWAIT), -ENOMSG);
+    int n = 0;
+    m.type = 1;
+    while (call4(msgsnd, q, &m, 32, IPC_NOWAIT) == 0)
+        n++;
+    CHECK_EQ(n, 16384 / 32);
+    CHECK_EQ(call3(msgctl, q, IPC_RMID, 0), 0);
+    CHECK_EQ(call3(msgctl, q, IPC_RMID, 0), -EINVAL);
+
+    tap_group("shared memory");
+    int s = (int)call3(shmget, 0x77, 5000, IPC_CREAT | 0600);
+    CHECK(s >= 0);
+    CHECK_EQ(call3(shmget, 0x77, 6000, 0), -EINVAL);
+    CHECK_EQ(call3(shmget, 0x78, 0, IPC_CREAT), -EINVAL);
+    CHECK_EQ(call3(shmat, s, 0x1001, 0), -EINVAL);
+    CHECK_EQ(call1(shmdt, 0x1000), -EINVAL);
+    CHECK_EQ(call3(shmctl, s, IPC_RMID, 0), 0);
+    CHECK_EQ(call3(shmget, 0x77, 5000, 0), -ENOENT);
+}
+
 int main(void)
 {
     fake_init();
@@ -381,9 +608,14 @@ int main(void)
     test_poll();
     test_epoll();
     test_epoll_threads();
+    test_timerfd();
+    test_signalfd();
+    test_splice();
     tap_group("end");
     CHECK_EQ(fake_live_files(), files);
     CHECK_EQ(fake_live_bytes(), bytes);
     test_fifo();
+    test_inotify();
+    test_sysv();
     return tap_end();
 }

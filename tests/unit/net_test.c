@@ -240,6 +240,29 @@ static void test_rights(void)
     t_close(again[1]);
     CHECK_EQ(fake_live_files(), files);
 
+    /* sockets in sockets: not without end, their closing is recursive */
+    int depth = 0, in_hand[2], next[2];
+    call4(socketpair, AF_UNIX, SOCK_STREAM, 0, in_hand);
+    for (;; depth++) {
+        call4(socketpair, AF_UNIX, SOCK_STREAM, 0, next);
+        c.size = m.control_size = 20;
+        c.fd[0] = in_hand[1];
+        long e = call3(sendmsg, next[0], &m, 0);
+        t_close(in_hand[0]);
+        t_close(in_hand[1]);
+        in_hand[0] = next[0];
+        in_hand[1] = next[1];
+        if (e < 0) {
+            CHECK_EQ(e, -ETOOMANYREFS);
+            break;
+        }
+    }
+    CHECK_EQ(depth, 4);
+    t_close(in_hand[0]);
+    t_close(in_hand[1]);
+    CHECK_EQ(fake_live_files(), files);
+    c.size = m.control_size = 24;
+
     tap_group("seqpacket and credentials");
     s32 one = 1;
     call4(socketpair, AF_UNIX, SOCK_SEQPACKET, 0, fd);

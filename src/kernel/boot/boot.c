@@ -12,6 +12,7 @@
 #include "fs/erofs/erofs.h"
 #include "fs/mounts.h"
 #include "host/host.h"
+#include "ipc/init.h"
 #include "loader/exec.h"
 #include "mm/mm.h"
 #include "proc/cred.h"
@@ -253,6 +254,7 @@ void kernel_main(void)
     if (r)
         panic("file systems: error %ld", -r);
     t->fs = fs_info_new();
+    ipc_init();
     if ((r = tty_init()))
         panic("terminals: error %ld", -r);
     if ((r = procfs_init()))

@@ -387,6 +387,33 @@ long pipe_push(struct file *f, const void *buf, size_t size, bool nonblock)
     return pipe_write_common(file_pipe(f), &u, nonblock || (f->flags & O_NONBLOCK), false);
 }
 
+long pipe_wait_writable(struct file *f, bool nonblock)
+{
+    struct pipe *p = file_pipe(f);
+    long r = 0;
+
+    if (!file_is_pipe(f) || !(f->mode & FMODE_WRITE))
+        return -EBADF;
+    nonblock |= (f->flags & O_NONBLOCK) != 0;
+    mutex_lock(&p->lock);
+    while (!r) {
+        if (!p->readers) {
+            r = -EPIPE;
+        } else if (pipe_writable(p)) {
+            r = (long)pipe_free_space(p);
+        } else if (nonblock) {
+            r = -EAGAIN;
+        } else {
+            pipe_wake_readers(p);
+            r = pipe_wait_room(p, PIPE_BUF, false);
+        }
+    }
+    mutex_unlock(&p->lock);
+    if (r == -EPIPE)
+        send_signal_current(SIGPIPE);
+    return r;
+}
+
 long pipe_peek(struct file *f, void *buf, size_t size, bool nonblock)
 {
     struct pipe *p = file_pipe(f);

@@ -20,6 +20,7 @@ long pipe_take(struct file *f, void *buf, size_t size, bool nonblock);
 long pipe_unread(struct file *f, const void *buf, size_t size);
 long pipe_push(struct file *f, const void *buf, size_t size, bool nonblock);
 /* Copies up to size bytes without consuming; waits for the first one unless nonblock. */
+long pipe_wait_writable(struct file *f, bool nonblock); /* bytes of room, > 0, or an error */
 long pipe_peek(struct file *f, void *buf, size_t size, bool nonblock);
 
 #endif

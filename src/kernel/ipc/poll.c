@@ -102,6 +102,8 @@ long poll_entries(struct poll_entry *e, u32 count, u64 deadline)
     if (hits || !deadline)
         return hits;
     hits = poll_pass(e, count, &s.pt);
+    if (!hits && s.queues > 1) /* wait_prepare of a later queue forgets a wake of an earlier one: ask once more */
+        hits = poll_pass(e, count, NULL);
     while (!hits && !s.failed) {
         r = wait_sleep(deadline);
         hits = poll_pass(e, count, NULL);

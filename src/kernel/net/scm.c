@@ -12,6 +12,8 @@
 #include "core/kstate.h"
 #include "net/sock.h"
 
+#define NEST_MAX 4u /* MAX_RECURSION_LEVEL of Linux */
+
 static KSTATE struct mutex gc_lock;
 static KSTATE struct list all_unix;
 static KSTATE u32 inflight_total;
@@ -44,6 +46,21 @@ static struct sock *inflight_sock(struct file *f)
 {
     struct sock *s = file_sock(f);
     return s && s->family == AF_UNIX ? s : NULL;
+}
+
+long scm_nest(struct sock *to, const struct scm *scm)
+{
+    u32 level = 0;
+
+    for (u32 i = 0; scm && i < scm->file_count; i++) {
+        struct sock *s = inflight_sock(scm->files[i]);
+        if (s)
+            level = MAX(level, s->un.level + 1);
+    }
+    if (level > NEST_MAX)
+        return -ETOOMANYREFS;
+    to->un.level = MAX(list_empty(&to->recs) ? 0 : to->un.level, level);
+    return 0;
 }
 
 static void scm_account(struct scm *scm, int delta)

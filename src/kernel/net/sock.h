@@ -152,6 +152,7 @@ struct sock {
             struct list all;
             u32 inflight; /* references to the file from queued SCM_RIGHTS; unix_gc lock */
             bool gc_live;
+            u32 level; /* sockets in sockets in ... its queue; bounds recursion when they are closed */
         } un;
         struct {
             struct inet_end local, remote;
@@ -218,6 +219,8 @@ void recs_free(struct sock *s);
 static inline struct rec *first_rec(struct sock *s) { return list_first(&s->recs, struct rec, link); }
 
 /* scm.c */
+/* 0 if scm may be queued at `to` (locked), else -ETOOMANYREFS; updates to's level. */
+long scm_nest(struct sock *to, const struct scm *scm);
 void scm_free(struct scm *scm);
 struct scm *scm_dup(const struct scm *scm);
 void scm_sent(struct scm *scm), scm_received(struct scm *scm); /* in-flight accounting around queueing */

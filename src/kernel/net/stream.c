@@ -86,7 +86,9 @@ static long send_some(struct sock *s, struct sock *p, struct msg *m)
     }
     u32 used = ring_len(&p->rx), limit = stream_limit(s, p);
     u32 n = used < limit ? (u32)MIN(m->u->resid, (u64)(limit - used)) : 0;
-    r = n ? ring_reserve(&p->rx, n) : 0;
+    r = n && m->scm ? scm_nest(p, m->scm) : 0;
+    if (!r && n)
+        r = ring_reserve(&p->rx, n);
     if (!r && n) {
         u32 start = p->rx.head;
         r = ring_put(&p->rx, m->u, n);

@@ -436,6 +436,8 @@ static long send_record(struct sock *s, struct sock *t, struct msg *m)
         u32 seq = atomic_load(&sleeper->seq);
         mutex_lock(&t->lock);
         e = target_state(s, t);
+        if (!e && m->scm)
+            e = scm_nest(t, m->scm);
         if (!e)
             e = dgram_queue(t, r, m->u, size);
         mutex_unlock(&t->lock);

@@ -7,12 +7,14 @@
 #include "core/uaccess.h"
 #include "host/host.h"
 #include "host/hostabi.h"
+#include "ipc/sysv.h"
 #include "mm/mm.h"
 #include "proc/exec.h"
 #include "proc/futex.h"
 #include "proc/slot.h"
 #include "proc/task.h"
 #include "sys/syscall.h"
+#include "tty/tty.h"
 #include "vfs/fs_info.h"
 #include <linux/resource.h>
 #include <linux/wait.h>
@@ -79,6 +81,18 @@ void carrier_leave(struct mm *mm, u32 slot)
     host_exit_thread();
 }
 
+/* What a whole process leaves behind besides memory and files. Called by its last task, before it is a zombie. */
+static void group_leaves(struct tgroup *tg)
+{
+    mutex_lock(&tasklist_lock);
+    struct tty *tty = tg->tty; /* set on session leaders only */
+    tg->tty = NULL;
+    mutex_unlock(&tasklist_lock);
+    if (tty)
+        tty_session_exit(tty);
+    sysv_exit(tg->tgid);
+}
+
 void task_exit(int status)
 {
     struct task *t = current_task();
@@ -96,6 +110,8 @@ void task_exit(int status)
     files_put(files);
     fs_info_put(t->fs);
     t->fs = NULL;
+    if (atomic_load(&tg->live) == 1)
+        group_leaves(tg);
     mutex_lock(&tasklist_lock);
     t->exited = true;
     if (!tg->group_exit)

@@ -437,7 +437,7 @@ static struct console *console_find(u32 session)
     return NULL;
 }
 
-struct tty *console_tty(u32 session)
+static struct tty *console_tty_get(u32 session)
 {
     mutex_lock(&consoles_lock);
     struct console *c = console_find(session);
@@ -446,9 +446,17 @@ struct tty *console_tty(u32 session)
     return t;
 }
 
+struct tty *console_tty(u32 session)
+{
+    struct tty *t = console_tty_get(session);
+    if (t)
+        tty_belongs_to_caller(t);
+    return t;
+}
+
 long console_winsize(u32 session, u16 rows, u16 cols, u16 xpixel, u16 ypixel)
 {
-    struct tty *t = console_tty(session);
+    struct tty *t = console_tty_get(session);
     if (!t)
         return -ESRCH;
     struct winsize w = {.ws_row = rows, .ws_col = cols, .ws_xpixel = xpixel, .ws_ypixel = ypixel};

@@ -13,7 +13,8 @@ void streams_event(void);
 
 /* MAIL_WINSIZE. -ESRCH: the session has no terminal. */
 long console_winsize(u32 session, u16 rows, u16 cols, u16 xpixel, u16 ypixel);
-/* The terminal of a session (referenced; NULL): boot makes it the controlling terminal of the first process. */
+/* The terminal of a session (referenced; NULL), now belonging to the caller's session and process group: boot, acting as the
+ * new session's first process, passes it to session_set_tty(). */
 struct tty *console_tty(u32 session);
 
 #endif

@@ -59,6 +59,8 @@ struct tty *tty_alloc(const struct tty_driver *d, void *data)
     return t;
 }
 
+void tty_get(struct tty *t) { atomic_add(&t->refs, 1); }
+
 void tty_put(struct tty *t)
 {
     if (atomic_sub(&t->refs, 1))
@@ -241,6 +243,14 @@ static long set_termios(struct tty *t, uptr arg, bool with_speed, int how)
 
 static bool session_leader(void) { return current_sid() == current_tgid(); }
 
+void tty_belongs_to_caller(struct tty *t)
+{
+    mutex_lock(&t->lock);
+    t->session = current_sid();
+    t->pgrp = current_pgrp();
+    mutex_unlock(&t->lock);
+}
+
 static long take_session(struct tty *t)
 {
     tty_get(t);
@@ -249,10 +259,7 @@ static long take_session(struct tty *t)
         tty_put(t);
         return r;
     }
-    mutex_lock(&t->lock);
-    t->session = current_sid();
-    t->pgrp = current_pgrp();
-    mutex_unlock(&t->lock);
+    tty_belongs_to_caller(t);
     return 0;
 }
 

@@ -49,7 +49,7 @@ struct tty {
 };
 
 struct tty *tty_alloc(const struct tty_driver *d, void *data); /* referenced; NULL: no memory */
-static inline void tty_get(struct tty *t) { atomic_add(&t->refs, 1); }
+void tty_get(struct tty *t); /* a function: proc refers to it weakly */
 void tty_put(struct tty *t);
 /* For tables that do not own a reference (their entry is removed under their lock in driver->free): false if it is going. */
 static inline bool tty_get_live(struct tty *t)
@@ -72,6 +72,9 @@ void tty_signal(struct tty *t, int sig); /* to the foreground group */
 /* file_ops of an open terminal: f->priv = tty. tty_open_file() does the bookkeeping of open(2) (O_NOCTTY from f->flags). */
 extern const struct file_ops tty_fops;
 long tty_open_file(struct file *f, struct tty *t);
+
+/* Makes the caller's session and group those of the terminal (the session takes a reference by itself). */
+void tty_belongs_to_caller(struct tty *t);
 
 /* proc: the session leader has exited or given up its terminal. Consumes the session's reference. */
 void tty_session_exit(struct tty *t);
