@@ -348,7 +348,7 @@ void fake_session(u32 sid, u32 pgrp, bool orphaned)
     the_orphan = orphaned;
 }
 
-void host_doorbell(void)
+void host_doorbell(u32 request)
 {
     doorbells++;
     if (doorbell_fn)

@@ -235,7 +235,6 @@ static void take_mail(void)
     host_doorbell(0);
 }
 
-void fs_hooks_init(void); /* sys/sys_fs_splice.c */
 noreturn_fn void kernel_main(void);
 
 void kernel_main(void)
@@ -249,7 +248,6 @@ void kernel_main(void)
     t->core.host_tid = t->core.host_pid = c->tid;
     t->cred = cred_new(0, 0);
     t->files = files_new();
-    fs_hooks_init();
     long r = fs_init();
     if (r)
         panic("file systems: error %ld", -r);
