@@ -165,7 +165,7 @@ u32 requests_serve(struct broker *b, u64 hint, u64 notify_id)
         if (b->guest.req_seq[i] == b->done_seq[i])
             continue;
         /* a descriptor has to go into the process that asked: leave it to that process's own doorbell */
-        if (hinted < REQ_SLOTS && is_grant(b, i))
+        if (is_grant(b, i))
             continue;
         serve_slot(b, i, b->guest.req_seq[i], notify_id);
         count++;

@@ -16,6 +16,7 @@
 #include "mm/mm.h"
 #include "proc/cred.h"
 #include "proc/task.h"
+#include "procfs/procfs.h"
 #include "tty/session.h"
 #include "tty/stream.h"
 #include "tty/tty.h"
@@ -254,6 +255,8 @@ void kernel_main(void)
     t->fs = fs_info_new();
     if ((r = tty_init()))
         panic("terminals: error %ld", -r);
+    if ((r = procfs_init()))
+        panic("proc: error %ld", -r);
     guest()->version = WIRE_VERSION;
     take_mail();
     stubs_refill();
