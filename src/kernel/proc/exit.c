@@ -110,6 +110,8 @@ void task_exit(int status)
     files_put(files);
     fs_info_put(t->fs);
     t->fs = NULL;
+    if (atomic_load(&mm->live_carriers) == 1)
+        mm_drop(mm); /* while the task exists: closing mapped files may ask the broker, and sleep */
     if (atomic_load(&tg->live) == 1)
         group_leaves(tg);
     mutex_lock(&tasklist_lock);
