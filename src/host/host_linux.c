@@ -34,7 +34,12 @@ long host_futex_wake(u32 *word, int count)
     return RAW6(__NR_futex, word, FUTEX_WAKE_BITSET, count, 0, 0, FUTEX_BITSET_MATCH_ANY);
 }
 
-void host_doorbell(u32 request) { RAW1(__NR_getpgrp, (u64)request); }
+/* A kick before the broker has received the notification interrupts the call: the bell has not rung yet. */
+void host_doorbell(u32 request)
+{
+    while (RAW1(__NR_getpgrp, (u64)request) == -EINTR)
+        ;
+}
 void host_kick(u32 host_pid, u32 host_tid) { RAW3(__NR_tgkill, host_pid, host_tid, SIGURG); }
 void host_yield(void) { RAW0(__NR_sched_yield); }
 

@@ -30,7 +30,11 @@ u64 user_fixup(u64 ip)
     return 0;
 }
 
-static bool in_kernel(u64 ip) { return ip - KIMAGE_BASE < KIMAGE_SIZE; }
+/* Also when the kernel is in the host's vDSO: then only the stack tells. */
+static bool in_kernel(const struct carrier *c, const struct sigcontext *s)
+{
+    return s->rip - KIMAGE_BASE < KIMAGE_SIZE || c->kstack_top - s->rsp <= SLOT_KSTACK_SIZE;
+}
 
 static void save_regs(const struct sigcontext *s, struct regs *r)
 {
@@ -56,7 +60,16 @@ static void kernel_event(struct carrier *c, int sig, struct siginfo *si, struct 
         s->rip = fix;
         return;
     }
-    panic("signal %d in the kernel at ip %p address %p (task %u)", sig, (void *)s->rip, (void *)addr, c->task ? c->task->tid : 0);
+    char trace[320]; /* return addresses found on the stack: addr2line tells the rest */
+    int n = 0;
+    trace[0] = 0;
+    for (u64 p = s->rsp; p < c->kstack_top && n < (int)sizeof(trace) - 20; p += 8)
+        if (*(u64 *)p - KIMAGE_BASE < KIMAGE_SIZE)
+            n += fmt_print(trace + n, sizeof(trace) - (size_t)n, " %lx", *(u64 *)p);
+    if (c->task)
+        c->task->core.waiter_count = 0; /* the report must get out */
+    panic("signal %d in the kernel at ip %p address %p (task %u);%s", sig, (void *)s->rip, (void *)addr,
+          c->task ? c->task->tid : 0, trace);
 }
 
 void trap_handler(int sig, struct siginfo *si, struct ucontext *uc);
@@ -65,7 +78,7 @@ void trap_handler(int sig, struct siginfo *si, struct ucontext *uc)
     u64 here = (u64)__builtin_frame_address(0);
     struct carrier *c = (struct carrier *)(ALIGN_DOWN(here - CARRIER_BASE, CARRIER_SIZE) + CARRIER_BASE + SLOT_CARRIER);
     struct sigcontext *s = (struct sigcontext *)&uc->uc_mcontext;
-    if (in_kernel(s->rip)) {
+    if (in_kernel(c, s)) {
         kernel_event(c, sig, si, s);
         return;
     }

@@ -75,7 +75,8 @@ struct mm {
     struct mutex carrier_lock;
     u64 carriers[CARRIER_MAX / 64];
     u64 carriers_mapped[CARRIER_MAX / 64];
-    u32 live_carriers;
+    u32 live_carriers; /* host threads; the last to leave ends the host process */
+    u32 users; /* tasks; the last to end drops the files, while it can still sleep */
 };
 
 struct mm *mm_new(void);

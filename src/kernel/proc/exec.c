@@ -104,11 +104,14 @@ static long do_exec(int dirfd, uptr upath, uptr argv, uptr envp, int flags)
         exec_free(a);
         return -ENOMEM;
     }
+    if (atomic_sub(&old->users, 1) == 0)
+        mm_drop(old);
     t->mm = mm;
     t->exec = a;
     r = stub_hand_over(t);
     if (r) {
         t->mm = old;
+        atomic_add(&old->users, 1);
         t->exec = NULL;
         mm_put(mm);
         exec_free(a);

@@ -105,23 +105,31 @@ void task_exit(int status)
             futex_wake_addr(t->clear_child_tid, 1);
     }
     vfork_release(t);
-    struct files *files = t->files;
-    t->files = NULL;
-    files_put(files);
-    fs_info_put(t->fs);
-    t->fs = NULL;
-    if (atomic_load(&mm->live_carriers) == 1)
-        mm_drop(mm); /* while the task exists: closing mapped files may ask the broker, and sleep */
-    if (atomic_load(&tg->live) == 1)
-        group_leaves(tg);
+    /* All that may sleep or ask the broker comes while the task still exists: /proc sees files and fs under the lock. */
     mutex_lock(&tasklist_lock);
-    t->exited = true;
+    struct files *files = t->files;
+    struct fs_info *fs = t->fs;
+    t->files = NULL;
+    t->fs = NULL;
     if (!tg->group_exit)
         tg->exit_code = status;
-    bool leader = tg->leader == t, last = --tg->live == 0;
+    bool last = ++tg->leaving == tg->live;
+    mutex_unlock(&tasklist_lock);
+    files_put(files);
+    fs_info_put(fs);
+    if (atomic_sub(&mm->users, 1) == 0)
+        mm_drop(mm);
+    if (last) {
+        group_leaves(tg);
+        if (tg->session_no != ~0u)
+            boot_session_ended(tg->session_no, tg->exit_code);
+    }
+    mutex_lock(&tasklist_lock);
+    t->exited = true;
+    tg->leaving--;
+    bool leader = tg->leader == t;
+    last = --tg->live == 0;
     list_del(&t->tg_link);
-    u32 session = last ? tg->session_no : ~0u;
-    int code = tg->exit_code;
     if (last)
         group_ends_locked(tg); /* may free tg and its leader */
     if (!leader)
@@ -129,8 +137,6 @@ void task_exit(int status)
     else if (!last)
         t->core.host_tid = 0;
     mutex_unlock(&tasklist_lock);
-    if (session != ~0u)
-        boot_session_ended(session, code);
     carrier_leave(mm, slot);
 }
 

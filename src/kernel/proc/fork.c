@@ -131,6 +131,7 @@ static long clone_in_mm(struct task *t, struct clone_request *q)
     t->mm = me->mm;
     mm_get(t->mm);
     atomic_add(&t->mm->live_carriers, 1);
+    atomic_add(&t->mm->users, 1);
     u64 fs;
     __asm__ volatile("rdfsbase %0" : "=r"(fs));
     t->tls = q->flags & CLONE_SETTLS ? q->tls : fs;
@@ -138,6 +139,7 @@ static long clone_in_mm(struct task *t, struct clone_request *q)
     if (r < 0) {
         c->alive = 0;
         atomic_sub(&t->mm->live_carriers, 1);
+        atomic_sub(&t->mm->users, 1);
         slot_give_back(me->mm, c->slot);
         mm_put(t->mm);
         return -EAGAIN;
@@ -173,7 +175,7 @@ static long clone_process(struct task *t, struct clone_request *q)
         memset(mm->carriers, 0, sizeof(mm->carriers));
         memcpy(mm->carriers_mapped, me->mm->carriers_mapped, sizeof(mm->carriers_mapped));
         mm->carriers[slot / 64] |= 1ull << (slot % 64);
-        mm->live_carriers = 1;
+        mm->live_carriers = mm->users = 1;
         t->mm = mm;
         t->slot = slot;
         r = host_clone_process(HOST_CLONE_PROCESS, &t->core.host_tid);

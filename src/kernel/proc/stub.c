@@ -39,7 +39,7 @@ static noreturn_fn void stub_main(int i)
     struct task *t = pool.stub[i].task;
     c->task = t;
     t->slot = 0;
-    t->mm->live_carriers = 1;
+    t->mm->live_carriers = t->mm->users = 1;
     t->mm->carriers[0] = t->mm->carriers_mapped[0] = 1;
     t->core.host_pid = c->tid;
     atomic_store(&t->core.host_tid, c->tid);

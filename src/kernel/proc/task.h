@@ -34,6 +34,7 @@ struct sigpending {
 struct tgroup {
     u32 tgid, pgid, sid;
     u32 live; /* tasks that have not ended */
+    u32 leaving; /* of them, those that have begun to */
     struct task *leader;
     struct tgroup *parent;
     struct list children, sibling, tasks;
