@@ -47,7 +47,7 @@ static long prw(int fd, struct uio *u, u64 pos, bool write, u32 extra_flags)
 static long check_size(u64 *size)
 {
     if ((s64)*size < 0)
-        return -EINVAL;
+        return -EFAULT; /* no buffer is that large */
     if (*size > RW_MAX)
         *size = RW_MAX;
     return 0;
@@ -57,7 +57,7 @@ SYSCALL3(read, int, fd, uptr, buf, u64, size)
 {
     struct uio u;
     if (unlikely(check_size(&size)))
-        return -EINVAL;
+        return -EFAULT;
     uio_user(&u, buf, size);
     return rw(fd, &u, false);
 }
@@ -66,7 +66,7 @@ SYSCALL3(write, int, fd, uptr, buf, u64, size)
 {
     struct uio u;
     if (unlikely(check_size(&size)))
-        return -EINVAL;
+        return -EFAULT;
     uio_user(&u, buf, size);
     return rw(fd, &u, true);
 }
@@ -75,7 +75,7 @@ SYSCALL4(pread64, int, fd, uptr, buf, u64, size, u64, pos)
 {
     struct uio u;
     if (check_size(&size))
-        return -EINVAL;
+        return -EFAULT;
     uio_user(&u, buf, size);
     return prw(fd, &u, pos, false, 0);
 }
@@ -84,7 +84,7 @@ SYSCALL4(pwrite64, int, fd, uptr, buf, u64, size, u64, pos)
 {
     struct uio u;
     if (check_size(&size))
-        return -EINVAL;
+        return -EFAULT;
     uio_user(&u, buf, size);
     return prw(fd, &u, pos, true, 0);
 }
@@ -203,8 +203,7 @@ SYSCALL4(sendfile, int, out_fd, int, in_fd, uptr, off_addr, u64, size)
     s64 off = 0;
     if (off_addr && get_user(off, off_addr))
         return -EFAULT;
-    if (check_size(&size))
-        return -EINVAL;
+    size = MIN(size, RW_MAX);
     struct file *in = fd_get(in_fd), *out = in ? fd_get(out_fd) : NULL;
     long r = -EBADF;
     if (!out)

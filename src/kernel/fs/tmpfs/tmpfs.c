@@ -263,7 +263,7 @@ struct file *shmem_file(const char *name, u64 size, u32 flags)
 long shmem_seals(struct file *f, bool add, u32 seals)
 {
     struct inode *i = f->inode;
-    if (i->fops != &tmp_file_ops)
+    if (i->fops != &tmp_file_ops || i != f->path.dentry->inode) /* the second: a layer of an overlay */
         return -EINVAL;
     if (!add)
         return i->flags & INODE_SEALABLE ? i->seals : F_SEAL_SEAL;
