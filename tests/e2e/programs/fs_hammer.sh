@@ -69,5 +69,5 @@ here=$PWD
 for d in "$here" "$(mktemp -d)"; do
     rm -rf "$d/w"; mkdir "$d/w"
     (cd "$d/w" && "$here/fs_hammer")
-    chmod -R u+rwx "$d/w"; rm -rf "$d/w"; ls "$d/w" 2>/dev/null
+    chmod -R u+rwx "$d/w"; rm -rf "$d/w"; [ ! -e "$d/w" ] && echo clean
 done
