@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -89,7 +88,7 @@ static u32 my_tid(void)
 {
     static __thread u32 tid;
     if (!tid)
-        tid = (u32)syscall(SYS_gettid);
+        tid = (u32)gettid();
     return tid;
 }
 

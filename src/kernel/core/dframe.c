@@ -20,6 +20,7 @@ static KSTATE struct {
     struct mutex lock;
     u64 next; /* bump pointer */
     struct free_win *free[SIZES];
+    u32 free_count[SIZES];
     u64 used_pages, limit_pages;
 } dspace;
 
@@ -41,6 +42,7 @@ u64 dwin_alloc(u64 size, u64 *got)
     struct free_win *w = dspace.free[i];
     if (w) {
         dspace.free[i] = w->next;
+        dspace.free_count[i]--;
         off = w->off;
     } else {
         if (!dspace.next)
@@ -58,9 +60,8 @@ u64 dwin_alloc(u64 size, u64 *got)
     return off;
 }
 
-void dwin_free(u64 off, u64 size)
+static void give_back(u64 off, u64 size)
 {
-    dwin_punch(off, size);
     struct free_win *w = kmalloc(sizeof(*w));
     if (!w)
         return; /* address space is lost, memory is not */
@@ -69,7 +70,25 @@ void dwin_free(u64 off, u64 size)
     mutex_lock(&dspace.lock);
     w->next = dspace.free[i];
     dspace.free[i] = w;
+    dspace.free_count[i]++;
     mutex_unlock(&dspace.lock);
+}
+
+void dwin_free(u64 off, u64 size)
+{
+    dwin_punch(off, size);
+    give_back(off, size);
+}
+
+/* Host calls cost microseconds: up to CLEAN_BYTES of each small size keep their memory. */
+#define CLEAN_SIZE_MAX 65536u
+#define CLEAN_BYTES (1u << 20)
+
+void dwin_free_clean(u64 off, u64 size)
+{
+    if (size > CLEAN_SIZE_MAX || (u64)atomic_load_relaxed(&dspace.free_count[size_index(size)]) * size >= CLEAN_BYTES)
+        dwin_punch(off, size);
+    give_back(off, size);
 }
 
 void dwin_punch(u64 off, u64 size)

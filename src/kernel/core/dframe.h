@@ -11,6 +11,7 @@
 /* Reserves address space of at least `size` bytes, page aligned. 0 on failure. *got = real size. Offsets in D. */
 u64 dwin_alloc(u64 size, u64 *got);
 void dwin_free(u64 off, u64 size); /* punches and returns it; size as *got said */
+void dwin_free_clean(u64 off, u64 size); /* the caller has zeroed what it wrote: small windows are kept with their memory */
 void dwin_punch(u64 off, u64 size); /* page aligned; gives memory back, reads as zeroes afterwards */
 static inline void *dwin_ptr(u64 off) { return (void *)(D_BASE + off); }
 

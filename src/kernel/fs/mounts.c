@@ -93,6 +93,15 @@ static void enter_root(void)
     path_put(&root);
 }
 
+/* Directories that everybody writes to; the others belong to root. */
+static u32 tmpfs_mode(const char *target)
+{
+    const char *base = strrchr(target, '/') + 1;
+    if (!strcmp(base, "tmp") || !strcmp(base, "shm") || !strcmp(base, "mqueue"))
+        return 01777;
+    return !strcmp(base, "root") ? 0700 : 0755;
+}
+
 static long make_super(const struct mail_mount *m, struct super_block **out, const char **source)
 {
     char options[48];
@@ -107,9 +116,8 @@ static long make_super(const struct mail_mount *m, struct super_block **out, con
         return hostfs_mount(m->index, ro || (m->flags & MOUNT_OVERLAY), out);
     case MOUNT_TMPFS:
         *source = "tmpfs";
-        if (m->size)
-            fmt_print(options, sizeof(options), "size=%lu,mode=1777", (unsigned long)m->size);
-        return tmpfs_mount("tmpfs", ro, m->size ? options : "mode=1777", out);
+        fmt_print(options, sizeof(options), "size=%lu,mode=%o", (unsigned long)m->size, tmpfs_mode(m->target));
+        return tmpfs_mount("tmpfs", ro, options, out);
     case MOUNT_DEV:
         *source = "dev";
         return devtmpfs_mount("dev", 0, "", out);
