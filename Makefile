@@ -22,3 +22,6 @@ test: all
 
 clean:
 	@rm -rf $(BUILD)
+
+bench: all
+	@bench/run $(BUILD)
