@@ -237,7 +237,7 @@ long vma_unmap(struct mm *mm, u64 start, u64 end, bool host)
         n = 0;
         while (i + n < mm->count && mm->vmas[i + n].start < end) {
             struct vma *v = &mm->vmas[i + n++];
-            if (v->flags & VM_VIEW) {
+            if (v->flags & (VM_VIEW | VM_HIDDEN)) { /* text or trampolines */
                 view = v->map;
                 break;
             }
