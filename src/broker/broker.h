@@ -97,8 +97,7 @@ struct session {
 struct client {
     struct source source;
     bool is_link;
-    bool wants_trace;
-    bool wants_procs;
+    u32 procs_token; /* waits for this answer, 0 = for none */
     struct session *session;
     /* a message that arrives in several packets */
     u8 *message;
@@ -144,6 +143,8 @@ struct broker {
     u32 session_next;
     struct client clients[BROKER_CLIENT_MAX];
     struct client *link;
+    struct client *tracer;     /* one at most */
+    u32 procs_next;
 
     u64 deadline_ns;           /* CLOCK_MONOTONIC; 0 = none */
     bool booted;
@@ -201,6 +202,7 @@ s32 hostfs_setattr_fd(struct hostfs *fs, int fd, const struct wire_attr *want, u
 
 /* session.c: sessions, rings, mail */
 int session_start(struct broker *b, struct client *c, const struct ctl_run *run, u32 size, int fds[3]);
+struct session *session_main(struct broker *b);
 struct session *session_find(struct broker *b, u32 id);
 void session_exit(struct broker *b, struct session *s, u32 status);
 void session_signal(struct broker *b, struct session *s, u32 signal);
@@ -218,6 +220,7 @@ int control_watch(struct broker *b, struct source *s, u32 events);
 void control_accept(struct broker *b);
 void control_event(struct broker *b, struct client *c);
 void client_drop(struct broker *b, struct client *c);
+bool client_has_room(struct client *c);
 int client_send(struct client *c, u32 type, const void *payload, u32 size);
 void client_number(struct client *c, u32 type, u32 number);
 void link_note(struct broker *b, const char *f, ...) printf_like(2, 3);

@@ -255,6 +255,15 @@ struct session *session_find(struct broker *b, u32 id)
     return NULL;
 }
 
+/* The session the sandbox was made for, NULL before it starts and after it ended. */
+struct session *session_main(struct broker *b)
+{
+    for (u32 i = 0; i < BROKER_SESSION_MAX; i++)
+        if (b->sessions[i].main && b->sessions[i].state != SESSION_FREE && b->sessions[i].state != SESSION_EXITED)
+            return &b->sessions[i];
+    return NULL;
+}
+
 /* Strings of a ctl_run: cwd, then argc + envc strings; all inside `size`. */
 static int check_run(const struct ctl_run *run, u32 size)
 {
@@ -262,7 +271,8 @@ static int check_run(const struct ctl_run *run, u32 size)
     if (size < sizeof(*run) || run->cwd_off < sizeof(*run) || run->cwd_off >= size || run->strings_off < sizeof(*run) ||
         run->strings_off > size || run->argc == 0 || run->argc > 65536 || run->envc > 65536)
         return -EINVAL;
-    if (!memchr(base + run->cwd_off, 0, size - run->cwd_off))
+    if (!memchr(base + run->cwd_off, 0, size - run->cwd_off) || run->user_off < sizeof(*run) || run->user_off >= size ||
+        !memchr(base + run->user_off, 0, size - run->user_off))
         return -EINVAL;
     u32 at = run->strings_off;
     for (u32 i = 0; i < run->argc + run->envc; i++) {
@@ -281,7 +291,8 @@ int session_start(struct broker *b, struct client *c, const struct ctl_run *run,
     u32 index = 0;
     int result = check_run(run, size);
     u32 strings = size - run->strings_off, cwd = result ? 0 : strlen((char *)run + run->cwd_off) + 1;
-    u32 total = sizeof(struct mail_spawn) + cwd + strings;
+    u32 user = result ? 0 : strlen((char *)run + run->user_off) + 1;
+    u32 total = sizeof(struct mail_spawn) + cwd + user + strings;
     if (!result && total > MAIL_SIZE)
         result = -E2BIG;
     for (u32 i = 0; !result && !s && i < BROKER_SESSION_MAX; i++)
@@ -311,12 +322,13 @@ int session_start(struct broker *b, struct client *c, const struct ctl_run *run,
     }
     *mail = (struct mail_spawn){
         .h = { .type = MAIL_SPAWN, .size = total }, .session = s->id,
-        .flags = (tty ? SPAWN_TTY : 0) | (s->main ? SPAWN_MAIN : 0), .uid = run->uid, .gid = run->gid,
+        .flags = (tty ? SPAWN_TTY : 0) | (s->main ? SPAWN_MAIN : 0), .user_off = sizeof(*mail) + cwd,
         .ring_in = s->stream[0].ring, .ring_out = s->stream[1].ring, .ring_err = s->stream[2].ring,
         .rows = run->rows, .cols = run->cols, .xpixel = run->xpixel, .ypixel = run->ypixel,
-        .argc = run->argc, .envc = run->envc, .cwd_off = sizeof(*mail), .strings_off = sizeof(*mail) + cwd,
+        .argc = run->argc, .envc = run->envc, .cwd_off = sizeof(*mail), .strings_off = sizeof(*mail) + cwd + user,
     };
     memcpy((char *)mail + mail->cwd_off, (char *)run + run->cwd_off, cwd);
+    memcpy((char *)mail + mail->user_off, (char *)run + run->user_off, user);
     memcpy((char *)mail + mail->strings_off, (char *)run + run->strings_off, strings);
     mail_post(b, s, mail, total);
     free(mail);

@@ -1,6 +1,7 @@
 /* harena: finds the command and runs it. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
+#include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +65,14 @@ int usage(const char *name)
     const struct command *c = command_find(name);
     fprintf(stderr, "harena: usage: harena %s %s\n", c->name, c->usage);
     return 125;
+}
+
+int bad_option(const char *command, char **argv, int c)
+{
+    const char *problem = c == ':' ? "needs a value" : "does not exist", *arg = argv[optind - 1];
+    if (optopt && optopt < 128 && strncmp(arg, "--", 2))
+        return fail(125, "option -%c %s; see `harena %s --help`", optopt, problem, command);
+    return fail(125, "option %s %s; see `harena %s --help`", arg, problem, command);
 }
 
 static void print_help(FILE *f, const char *name)

@@ -172,3 +172,14 @@ bool cgroup_out_of_memory(const struct harena_sandbox *s)
     }
     return false;
 }
+
+/* Bytes charged to the group, 0 when it does not count memory. */
+u64 cgroup_memory(const char *path)
+{
+    char text[64];
+    if (read_text(path, "memory.current", text, sizeof(text)) || read_text(path, "memory.usage_in_bytes", text, sizeof(text)))
+        return strtoull(text, NULL, 10);
+    return 0;
+}
+
+bool cgroup_has_memory(const char *path) { return !strncmp(path, "/sys/fs/cgroup/", 15) && cgroup_memory(path) > 0; }

@@ -10,7 +10,8 @@
 #define CGROUP_MAX 3
 
 struct harena_sandbox {
-    char name[64];
+    char name[64], id[16];
+    char root[256]; /* for harena_list */
     int link;       /* socket to the broker */
     pid_t broker;   /* 0 = only connected to */
     bool exited;    /* the broker was reaped */
@@ -36,7 +37,12 @@ void state_sweep(int base_fd);
 int cgroup_create(struct harena_sandbox *s, u64 memory_max, u32 pids_max, struct harena_error *err);
 void cgroup_add(struct harena_sandbox *s, pid_t pid);
 void cgroup_remove(char *const *paths, u32 count);
+bool cgroup_has_memory(const char *path);
+u64 cgroup_memory(const char *path);
 bool cgroup_out_of_memory(const struct harena_sandbox *s);
+
+/* watch.c */
+u64 watch_memory(int broker, const char *cgroup);
 
 /* message.c */
 int message_send(int fd, void *message, u32 size, const int *fds, u32 fd_count, struct harena_error *err);

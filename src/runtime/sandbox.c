@@ -111,8 +111,7 @@ static int send_config(struct harena_sandbox *s, const struct harena_config *c, 
     struct ctl_config head = {
         .h.type = CTL_CONFIG, .version = CTL_VERSION, .memory_max = c->memory_max, .pids_max = c->pids_max,
         .timeout_ms = c->timeout_ms, .mount_count = c->mount_count,
-        .flags = (c->verbose ? CTL_CONFIG_VERBOSE : 0) | (c->trace ? CTL_CONFIG_TRACE : 0) |
-                 (c->require_layers ? CTL_CONFIG_REQUIRE_LAYERS : 0) | (c->no_patch ? CTL_CONFIG_NO_PATCH : 0),
+        .flags = (c->verbose ? CTL_CONFIG_VERBOSE : 0) | (c->require_layers ? CTL_CONFIG_REQUIRE_LAYERS : 0) | (c->no_patch ? CTL_CONFIG_NO_PATCH : 0),
     };
     snprintf(head.name, sizeof(head.name), "%s", s->name);
     snprintf(head.hostname, sizeof(head.hostname), "%s", c->hostname ?: s->name);
@@ -166,6 +165,10 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
     if (!s)
         abort();
     s->link = s->state_fd = -1;
+    snprintf(s->root, sizeof(s->root), "default");
+    for (u32 i = 0; i < c->mount_count; i++)
+        if (!strcmp(c->mounts[i].target, "/") && c->mounts[i].source)
+            snprintf(s->root, sizeof(s->root), "%s", c->mounts[i].source);
     s->base_fd = state_base(err);
     if (s->base_fd < 0 || find_program(c->libexec, "harena-broker", "../broker", broker, err) < 0 ||
         find_program(c->libexec, "harena-kernel", "../launch", kernel, err) < 0)
@@ -229,16 +232,17 @@ int harena_start(struct harena_sandbox *s, const struct harena_command *c, struc
 {
     struct block b = { 0 };
     struct ctl_run head = { .h.type = CTL_RUN, .flags = (c->tty ? CTL_RUN_TTY : 0) | (s->broker ? CTL_RUN_MAIN : 0),
-                            .uid = c->uid, .gid = c->gid, .rows = c->rows, .cols = c->cols, .xpixel = c->xpixel,
+                            .rows = c->rows, .cols = c->cols, .xpixel = c->xpixel,
                             .ypixel = c->ypixel };
     block_add(&b, &head, sizeof(head));
-    u32 cwd = block_string(&b, c->cwd ?: "/"), strings = b.size, argc = 0, envc = 0;
+    u32 cwd = block_string(&b, c->cwd ?: "/"), user = block_string(&b, c->user ?: "0"), strings = b.size, argc = 0, envc = 0;
     for (; c->argv[argc]; argc++)
         block_string(&b, c->argv[argc]);
     for (; c->env && c->env[envc]; envc++)
         block_string(&b, c->env[envc]);
     struct ctl_run *run = (void *)b.data;
     run->cwd_off = cwd;
+    run->user_off = user;
     run->strings_off = strings;
     run->argc = argc;
     run->envc = envc;
@@ -381,17 +385,22 @@ int harena_winsize(struct harena_sandbox *s, u16 rows, u16 cols, u16 xpixel, u16
     return message_send(s->link, &m, sizeof(m), NULL, 0, err);
 }
 
-int harena_kill(const char *name, struct harena_error *err)
+int harena_kill(const char *name, int signal, struct harena_error *err)
 {
     int fd = state_connect(name, err);
     if (fd < 0)
         return -1;
-    struct ctl_number m = { .h.type = CTL_KILL };
+    struct ctl_number m = { .h.type = CTL_KILL, .number = signal };
     int r = message_send(fd, &m, sizeof(m), NULL, 0, err);
-    char end;
-    if (!r) /* the connection closes when everything is gone */
-        while (recv(fd, &end, 1, 0) < 0 && errno == EINTR)
-            ;
+    u8 *answer = NULL;
+    if (!r && message_receive(fd, &answer, err) > 0) { /* the connection closes when everything is done */
+        struct ctl_error *e = (void *)answer;
+        if (e->h.type == CTL_ERROR && e->h.size >= sizeof(*e)) {
+            harena_error_set(err, e->status, "%s", e->text);
+            r = -1;
+        }
+    }
+    free(answer);
     close(fd);
     return r;
 }

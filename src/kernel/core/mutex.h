@@ -27,6 +27,8 @@ struct mutex {
 void mutex_lock(struct mutex *m);
 bool mutex_trylock(struct mutex *m);
 void mutex_unlock(struct mutex *m);
+/* Its holder was killed by the host. */
+static inline bool mutex_died(const struct mutex *m) { return atomic_load_relaxed(&m->word) & MUTEX_DIED; }
 bool mutex_held(const struct mutex *m); /* by this carrier */
 
 #endif

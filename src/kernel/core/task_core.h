@@ -19,6 +19,7 @@ struct task_core {
     u32 wake; /* WAKE_*: the futex word it sleeps on */
     u32 host_tid; /* of its carrier; written by the host's clone (PARENT_SETTID) */
     u32 host_pid; /* of its stub */
+    struct mutex alive; /* held by the carrier as long as it carries the task: the host marks it when the carrier is killed */
     u32 waiter_count;
     struct waiter waiters[TASK_WAITERS];
 };

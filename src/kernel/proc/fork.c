@@ -156,6 +156,7 @@ static void child_begins(struct task *t, struct clone_request *q)
     c->robust.next = &c->robust.next;
     c->robust.pending = NULL;
     host_robust_list(&c->robust, sizeof(c->robust));
+    mutex_lock(&t->core.alive);
     mm_after_fork(t->mm);
     if (q->flags & CLONE_SETTLS)
         __asm__ volatile("wrfsbase %0" ::"r"(q->tls));

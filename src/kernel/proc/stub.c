@@ -19,6 +19,7 @@ static KSTATE struct {
     struct mutex lock;
     struct waitq wait; /* for an idle one */
     u32 idle;
+    u32 failures; /* of making one */
     struct {
         u32 state, host_tid;
         struct task *task;
@@ -43,6 +44,7 @@ static noreturn_fn void stub_main(int i)
     t->mm->carriers[0] = t->mm->carriers_mapped[0] = 1;
     t->core.host_pid = c->tid;
     atomic_store(&t->core.host_tid, c->tid);
+    mutex_lock(&t->core.alive);
     atomic_store(&pool.stub[i].state, STUB_FREE);
     service_wake();
     struct exec_args *a = t->exec;
@@ -51,26 +53,29 @@ static noreturn_fn void stub_main(int i)
     enter_guest((struct regs *)(c->kstack_top - sizeof(struct regs)));
 }
 
-void stubs_refill(void)
+long stubs_refill(void)
 {
     bool made = false;
+    long r = 0;
     for (int i = 0; i < STUBS && atomic_load(&pool.idle) < STUBS_SPARE; i++) {
         if (atomic_load(&pool.stub[i].state) != STUB_FREE)
             continue;
         pool.stub[i].state = STUB_IDLE;
-        long r = host_clone_process(HOST_CLONE_PROCESS, &pool.stub[i].host_tid);
+        r = host_clone_process(HOST_CLONE_PROCESS, &pool.stub[i].host_tid);
         if (r == 0)
             stub_main(i);
         if (r < 0) {
             pool.stub[i].state = STUB_FREE;
             klog("cannot make a spare stub: error %ld", -r);
+            atomic_add(&pool.failures, 1);
             break;
         }
         atomic_add(&pool.idle, 1);
         made = true;
     }
-    if (made)
+    if (made || r < 0)
         wake_up_all(&pool.wait, 1);
+    return r < 0 && !atomic_load(&pool.idle) ? r : 0;
 }
 
 static bool try_give(struct task *t)
@@ -94,11 +99,16 @@ long stub_hand_over(struct task *t)
 {
     if (current_task()->tid == INIT_PID)
         return try_give(t) ? 0 : -EAGAIN;
+    u32 failures = atomic_load(&pool.failures);
     while (!try_give(t)) {
         wait_prepare(&pool.wait);
         if (atomic_load(&pool.idle)) {
             wait_finish();
             continue;
+        }
+        if (atomic_load(&pool.failures) != failures) { /* a limit of the host; init tries again when asked the next time */
+            wait_finish();
+            return -EAGAIN;
         }
         service_wake();
         long r = wait_sleep_killable(NO_DEADLINE);
