@@ -38,7 +38,7 @@ static struct harena_sandbox *start(void)
 {
     struct harena_error e;
     struct harena_mount mounts[] = {{.kind = MOUNT_IMAGE, .flags = MOUNT_READONLY, .target = "/", .source = image}};
-    struct harena_config config = {.anonymous = true, .mounts = mounts, .mount_count = 1};
+    struct harena_config config = {.anonymous = true, .libexec = getenv("HARENA_LIBEXEC"), .mounts = mounts, .mount_count = 1};
     const char *argv[] = {command, NULL}, *env[] = {"PATH=/bin", NULL};
     struct harena_command c = {.argv = argv, .env = env, .cwd = "/", .fds = {-1, -1, -1}};
     struct harena_sandbox *s;

@@ -178,7 +178,7 @@ static long spawn(const struct mail_spawn *m, u32 *pid)
         return r;
     *pid = t->tid;
     while ((r = stub_hand_over(t)) == -EAGAIN)
-        stubs_refill();
+        stubs_refill(1);
     return r;
 }
 
@@ -261,14 +261,13 @@ void kernel_main(void)
         panic("proc: error %ld", -r);
     guest()->version = WIRE_VERSION;
     take_mail();
-    stubs_refill();
     atomic_store(&guest()->ready, 1);
     for (;;) {
         u32 seen = atomic_load((u32 *)broker());
         take_mail();
         streams_event();
         broker_call_event();
-        stubs_refill();
+        stubs_refill(stubs_wanted());
         u64 deadline = ktimers_run();
         host_futex_wait((u32 *)broker(), seen, deadline);
     }

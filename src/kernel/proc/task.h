@@ -115,7 +115,8 @@ void signal_flush_on_exec(struct task *t);
 void siginfo_user(void *info, int sig, int code, u32 pid, u32 uid);
 
 /* Stubs (stub.c): host processes waiting for a task to carry. */
-void stubs_refill(void); /* init's service thread */
+void stubs_refill(u32 wanted); /* init's service thread: makes idle ones up to that number */
+u32 stubs_wanted(void);        /* 0 as long as no program is spawned */
 long stub_hand_over(struct task *t); /* t with ->exec and ->mm set; -EAGAIN */
 
 #endif
