@@ -112,8 +112,6 @@ static struct carrier *launch_carrier(void)
     c->alive = 1;
     c->entry = (u64)syscall_entry;
     c->kstack_top = base + SLOT_CARRIER;
-    c->robust.next = &c->robust.next;
-    c->robust.futex_offset = -8;
     __asm__ volatile("wrgsbase %0" ::"r"(c));
     return c;
 }
@@ -185,7 +183,7 @@ void launch_on_kstack(void)
 {
     extern noreturn_fn void kernel_main(void);
     struct carrier *c = this_carrier();
-    host_robust_list(&c->robust, sizeof(c->robust));
+    robust_begin(c);
     kernel_main();
 }
 

@@ -33,6 +33,8 @@ _Static_assert(offsetof(struct regs, rip) == REGS_RIP && offsetof(struct regs, r
 
 struct mutex;
 
+#define CARRIER_WAKES 8
+
 /* What the host told about an exception in guest code. */
 struct trap_info {
     int sig, code;
@@ -56,7 +58,10 @@ struct carrier {
         long futex_offset;
         void *pending;
     } robust;
+    void *none_held; /* robust.next when no lock is held */
     struct trap_info trap;
+    u32 *wakes[CARRIER_WAKES]; /* sleepers to wake when the last mutex is released: see mutex.h */
+    u32 wake_count;
 };
 _Static_assert(offsetof(struct carrier, task) == CARRIER_TASK, "entry.S");
 _Static_assert(offsetof(struct carrier, exit_rip) == CARRIER_EXIT_RIP, "entry.S");
@@ -81,5 +86,7 @@ static inline struct carrier *this_carrier(void)
 #else
 struct carrier *this_carrier(void);
 #endif
+
+void robust_begin(struct carrier *c); /* core/mutex.c: first thing of a host thread, c->tid is set */
 #endif
 #endif

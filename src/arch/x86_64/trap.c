@@ -170,10 +170,8 @@ void carrier_start(struct carrier *c);
 void carrier_start(struct carrier *c)
 {
     c->tid = c->task->core.host_tid;
-    c->robust.next = &c->robust.next;
-    c->robust.futex_offset = -8;
-    host_robust_list(&c->robust, sizeof(c->robust));
-    mutex_lock(&c->task->core.alive);
+    robust_begin(c);
+    alive_begin(&c->task->core.alive);
     host_sigaltstack(carrier_slot_base(c->slot) + SLOT_ALTSTACK, SLOT_ALTSTACK_SIZE);
     if (c->task->tls != ~0ull)
         __asm__ volatile("wrfsbase %0" ::"r"(c->task->tls));

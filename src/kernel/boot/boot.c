@@ -264,7 +264,7 @@ static long spawn(const struct mail_spawn *m, u32 *pid, u32 *step)
         return r;
     }
     *pid = t->tid;
-    while ((r = stub_hand_over(t)) == -EAGAIN && !(r = stubs_refill()))
+    while ((r = stub_hand_over(t)) == -EAGAIN && !(r = stubs_refill(1)))
         ;
     if (r)
         discard_task(t);
@@ -437,14 +437,13 @@ void kernel_main(void)
         panic("proc: error %ld", -r);
     guest()->version = WIRE_VERSION;
     take_mail();
-    stubs_refill();
     atomic_store(&guest()->ready, 1);
     for (;;) {
         u32 seen = atomic_load((u32 *)broker());
         take_mail();
         streams_event();
         broker_call_event();
-        stubs_refill();
+        stubs_refill(stubs_wanted());
         u64 deadline = trace_service(ktimers_run());
         deadline = look_for_dead(deadline);
         host_futex_wait((u32 *)broker(), seen, deadline);

@@ -5,6 +5,10 @@
  * when a host thread dies with a mutex held, the host marks the word, and the next contender panics the
  * sandbox ("a holder died") instead of hanging.
  *
+ * Wakes wait for the unlock: whoever is woken would only run into the waker's locks. wake_word() puts the sleeper's word into
+ * the carrier, and the release of the outermost mutex does the host call. Words lie in K and a futex wake too many is harmless,
+ * so a task that was freed meanwhile does no harm.
+ *
  * Not recursive. Never sleep (wait_event, host request) with a mutex held unless the module header says so;
  * copying to or from guest memory under a mutex is allowed (faults are served by the host), except under mm->lock.
  * Lock order: outermost first, see the module headers; global order:
@@ -27,8 +31,13 @@ struct mutex {
 void mutex_lock(struct mutex *m);
 bool mutex_trylock(struct mutex *m);
 void mutex_unlock(struct mutex *m);
-/* Its holder was killed by the host. */
+
+/* A mark of life: as if held by the carrier from begin to end, both called with no lock held. When the host kills the
+ * carrier's thread in between, mutex_died() is true. */
+void alive_begin(struct mutex *m);
+void alive_end(struct mutex *m);
 static inline bool mutex_died(const struct mutex *m) { return atomic_load_relaxed(&m->word) & MUTEX_DIED; }
+void wake_word(u32 *word); /* wakes one that futex-waits on it, after the last unlock */
 bool mutex_held(const struct mutex *m); /* by this carrier */
 
 #endif

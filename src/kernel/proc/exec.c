@@ -122,10 +122,10 @@ static long do_exec(int dirfd, uptr upath, uptr argv, uptr envp, int flags)
         mm_drop(old);
     t->mm = mm;
     t->exec = a;
-    mutex_unlock(&t->core.alive); /* the stub's from now on */
+    alive_end(&t->core.alive); /* the stub's from now on */
     r = stub_hand_over(t);
     if (r) {
-        mutex_lock(&t->core.alive);
+        alive_begin(&t->core.alive);
         t->mm = old;
         atomic_add(&old->users, 1);
         t->exec = NULL;

@@ -122,7 +122,7 @@ void task_exit(int status)
     fs_info_put(fs);
     if (atomic_sub(&mm->users, 1) == 0)
         mm_drop(mm);
-    mutex_unlock(&t->core.alive);
+    alive_end(&t->core.alive);
     task_ended(t, tg, last);
     carrier_leave(mm, slot);
 }

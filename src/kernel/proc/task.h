@@ -122,7 +122,9 @@ void siginfo_user(void *info, int sig, int code, u32 pid, u32 uid);
 void tasks_reap_dead(void);
 
 /* Stubs (stub.c): host processes waiting for a task to carry. */
-long stubs_refill(void); /* init's service thread; an error when there is none and none can be made */
+/* init's service thread: makes idle ones up to that number. An error when there is none and none can be made. */
+long stubs_refill(u32 wanted);
+u32 stubs_wanted(void); /* 0 as long as no program is spawned */
 long stub_hand_over(struct task *t); /* t with ->exec and ->mm set; -EAGAIN */
 
 #endif
