@@ -32,7 +32,7 @@ void mutex_lock(struct mutex *m);
 bool mutex_trylock(struct mutex *m);
 void mutex_unlock(struct mutex *m);
 
-/* A mark of life: as if held by the carrier from begin to end, both called with no lock held. When the host kills the
+/* A mark of life: as if held by the carrier from begin to end, both called with no lock held; begin ends another one. When the host kills the
  * carrier's thread in between, mutex_died() is true. */
 void alive_begin(struct mutex *m);
 void alive_end(struct mutex *m);

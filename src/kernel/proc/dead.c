@@ -65,7 +65,7 @@ static void reap(struct task *t)
         files_put(files);
     if (fs)
         fs_info_put(fs);
-    if (t->mm && atomic_sub(&t->mm->users, 1) == 0)
+    if (t->mm && t->mm->users && atomic_sub(&t->mm->users, 1) == 0)
         mm_drop(t->mm);
     task_ended(t, tg, last);
 }
@@ -74,6 +74,7 @@ void tasks_reap_dead(void)
 {
     struct carrier *c = this_carrier();
     struct task *init = c->task;
+    stubs_reap_dead();
     for (;;) {
         mutex_lock(&tasklist_lock);
         struct task *t = find_dead_locked();

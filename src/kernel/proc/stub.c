@@ -27,6 +27,7 @@ static KSTATE struct {
     u32 failures; /* of making one */
     struct {
         u32 state, host_tid;
+        struct mutex alive; /* until the task's begins */
         struct task *task;
     } stub[STUBS];
 } pool;
@@ -40,6 +41,7 @@ static void stub_retire(int i)
     mutex_lock(&pool.lock);
     idle = pool.stub[i].state == STUB_IDLE;
     if (idle) {
+        pool.stub[i].alive.word = 0;
         pool.stub[i].state = STUB_FREE;
         pool.idle--;
         pool.wanted = 0;
@@ -54,6 +56,7 @@ static noreturn_fn void stub_main(int i)
     struct carrier *c = this_carrier();
     c->tid = pool.stub[i].host_tid;
     robust_begin(c);
+    alive_begin(&pool.stub[i].alive);
     u64 deadline = host_clock(CLOCK_MONOTONIC) + STUB_PATIENCE;
     while (atomic_load(&pool.stub[i].state) != STUB_GIVEN)
         if (host_futex_wait(&pool.stub[i].state, STUB_IDLE, deadline) == -ETIMEDOUT)
@@ -66,6 +69,7 @@ static noreturn_fn void stub_main(int i)
     t->core.host_pid = c->tid;
     atomic_store(&t->core.host_tid, c->tid);
     alive_begin(&t->core.alive);
+    pool.stub[i].alive.word = 0;
     atomic_store(&pool.stub[i].state, STUB_FREE);
     service_wake();
     struct exec_args *a = t->exec;
@@ -99,6 +103,23 @@ long stubs_refill(u32 wanted)
     if (made || r < 0)
         wake_up_all(&pool.wait, 1);
     return r < 0 && !atomic_load(&pool.idle) ? r : 0;
+}
+
+/* tasklist_lock is not held. A spare that was killed is forgotten; a task it was to carry counts as killed with it. */
+void stubs_reap_dead(void)
+{
+    mutex_lock(&pool.lock);
+    for (int i = 0; i < STUBS; i++) {
+        if (!mutex_died(&pool.stub[i].alive))
+            continue;
+        if (pool.stub[i].state == STUB_IDLE)
+            atomic_sub(&pool.idle, 1);
+        else if (pool.stub[i].state == STUB_GIVEN)
+            pool.stub[i].task->core.alive.word = MUTEX_DIED;
+        pool.stub[i].alive.word = 0;
+        atomic_store(&pool.stub[i].state, STUB_FREE);
+    }
+    mutex_unlock(&pool.lock);
 }
 
 static bool try_give(struct task *t)

@@ -125,6 +125,7 @@ void tasks_reap_dead(void);
 /* init's service thread: makes idle ones up to that number. An error when there is none and none can be made. */
 long stubs_refill(u32 wanted);
 u32 stubs_wanted(void); /* 0 as long as no program is spawned */
+void stubs_reap_dead(void);
 long stub_hand_over(struct task *t); /* t with ->exec and ->mm set; -EAGAIN */
 
 #endif
