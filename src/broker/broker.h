@@ -15,6 +15,7 @@
 #include "wire/broker.h"
 
 #define BROKER_MOUNT_MAX 128
+#define DEFAULT_PIDS 4096
 #define BROKER_HANDLE_MAX 4096
 #define BROKER_SESSION_MAX (RING_COUNT / 3)
 #define BROKER_CLIENT_MAX 32

@@ -97,6 +97,7 @@ struct ctl_config {
     char pad[7];
 };
 #define CTL_CONFIG_VERBOSE 1u
+#define CTL_CONFIG_CGROUP 2u /* the limits hold without the broker's help */
 #define CTL_CONFIG_REQUIRE_LAYERS 4u
 #define CTL_CONFIG_NO_PATCH 8u
 

@@ -17,8 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DEFAULT_PIDS 4096
-
 u64 monotonic_ns(void)
 {
     struct timespec t;

@@ -71,12 +71,12 @@ static int show_sandboxes(bool json)
         free(list);
         return finish_json(all);
     }
-    printf("%-18s %-13s %7s %5s %7s %5s  %-18s %s\n", "NAME", "ID", "PID", "AGE", "MEMORY", "PROCS", "ROOT", "COMMAND");
+    printf("%-18s %7s %-13s %5s %7s %5s  %-18s %s\n", "NAME", "PID", "ID", "AGE", "MEMORY", "PROCS", "ROOT", "COMMAND");
     for (int i = 0; i < n; i++) {
         char age[24], size[24], procs[16] = "-";
         if (list[i].processes >= 0)
             snprintf(procs, sizeof(procs), "%d", list[i].processes);
-        printf("%-18s %-13s %7d %5s %7s %5s  %-18s ", list[i].name, list[i].id, list[i].pid, age_text(now - list[i].created, age),
+        printf("%-18s %7d %-13s %5s %7s %5s  %-18s ", list[i].name, list[i].pid, list[i].id, age_text(now - list[i].created, age),
                size_text(list[i].memory, size), procs, list[i].root);
         print_plain(list[i].command);
     }

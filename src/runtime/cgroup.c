@@ -134,9 +134,10 @@ int cgroup_create(struct harena_sandbox *s, u64 memory_max, u32 pids_max, struct
     bool pids = !pids_max || create_v1(s, "pids", "pids.max", pids_max);
     if (memory && pids)
         return 0;
-    harena_error_set(err, 125, "no %s limit: this user may not make a cgroup with that controller",
-                     !memory && !pids ? "memory and process" : memory ? "process" : "memory");
-    return -1;
+    if (!memory)
+        harena_error_set(err, 125, "no limit for the sum of memory: this user may not make a cgroup; each process and the files in "
+                                   "memory are held to it");
+    return memory ? 0 : -1; /* processes are counted in other ways, too */
 }
 
 void cgroup_add(struct harena_sandbox *s, pid_t pid)

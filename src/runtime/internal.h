@@ -19,6 +19,7 @@ struct harena_sandbox {
     int base_fd;
     char *cgroups[CGROUP_MAX];
     u32 cgroup_count;
+    bool memory_held; /* by a cgroup, or there is no limit */
     u8 *message;    /* the last event's */
     bool closed;
     char note[256]; /* to be told once, before other events */

@@ -23,38 +23,52 @@
 
 #define EMPTY_NAME ".empty"
 
-static void base_path(char out[PATH_MAX])
+/* Where the base directory may be, in order; the first that is there or can be made is used. */
+static int base_paths(char out[][PATH_MAX])
 {
-    const char *xdg = getenv("XDG_RUNTIME_DIR");
-    if (xdg && xdg[0] == '/' && geteuid() != 0)
-        snprintf(out, PATH_MAX, "%s/harena", xdg);
-    else if (geteuid() == 0)
-        snprintf(out, PATH_MAX, "/run/harena");
-    else
-        snprintf(out, PATH_MAX, "/tmp/harena-%u", geteuid());
+    const char *xdg = getenv("XDG_RUNTIME_DIR"), *home = getenv("HOME");
+    uid_t uid = geteuid();
+    int n = 0;
+    if (uid == 0)
+        snprintf(out[n++], PATH_MAX, "/run/harena");
+    else if (xdg && xdg[0] == '/')
+        snprintf(out[n++], PATH_MAX, "%s/harena", xdg);
+    snprintf(out[n++], PATH_MAX, "/run/user/%u/harena", uid);
+    snprintf(out[n++], PATH_MAX, "/tmp/harena-%u", uid);
+    snprintf(out[n++], PATH_MAX, "/dev/shm/harena-%u", uid);
+    if (home && home[0] == '/')
+        snprintf(out[n++], PATH_MAX, "%s/.harena", home);
+    return n;
+}
+
+static int open_dir(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT && mkdir(path, 0700) == 0)
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd;
 }
 
 /* Opens (and makes) the base directory. Returns a descriptor or -1. */
 int state_base(struct harena_error *err)
 {
-    char path[PATH_MAX];
+    char path[5][PATH_MAX];
+    int count = base_paths(path);
     struct stat st;
-    base_path(path);
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT) {
-        mkdir(path, 0700);
-        fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    }
-    if (fd < 0 || fstat(fd, &st) < 0) {
-        harena_error_set(err, 125, "cannot use the state directory %s: %s; set XDG_RUNTIME_DIR", path, strerror(errno));
-        return -1;
-    }
-    if (st.st_uid != geteuid() || (st.st_mode & 022)) {
+    for (int i = 0; i < count; i++) {
+        int fd = open_dir(path[i]);
+        if (fd < 0) {
+            harena_error_set(err, 125, "cannot make a state directory such as %s: %s; set XDG_RUNTIME_DIR to a directory of yours",
+                             path[i], strerror(errno));
+            continue;
+        }
+        if (!fstat(fd, &st) && st.st_uid == geteuid() && !(st.st_mode & 022))
+            return fd;
         close(fd);
-        harena_error_set(err, 125, "the state directory %s belongs to somebody else; remove it or set XDG_RUNTIME_DIR", path);
-        return -1;
+        harena_error_set(err, 125, "the state directory %s belongs to somebody else or may be written by others; remove it or set "
+                                   "XDG_RUNTIME_DIR", path[i]);
     }
-    return fd;
+    return -1;
 }
 
 int state_empty_dir(int base_fd, struct harena_error *err)
