@@ -72,6 +72,7 @@ struct stream {
     u32 pos;       /* our position: out: tail; in: head */
     u32 written;   /* position last published in R */
     u32 flags;     /* our RING_* */
+    int error;     /* why output was lost, errno */
     bool in;
     bool closed;
     bool pollable; /* epoll takes it */

@@ -16,6 +16,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -68,6 +69,7 @@ void stream_init(struct stream *s, int fd, bool in)
     s->source = (struct source){ .kind = SOURCE_STREAM, .fd = fd };
     s->in = in;
     s->pos = s->written = s->flags = 0;
+    s->error = 0;
     s->added = s->armed = s->closed = false;
     s->pollable = true;
     struct stat st;
@@ -156,6 +158,7 @@ static bool pump_out(struct broker *b, struct stream *s)
             if (!s->pollable)
                 break;
         } else if (w < 0 && errno != EINTR) {
+            s->error = errno == EPIPE || errno == EIO ? 0 : errno; /* a reader that left is its own business */
             stream_close(b, s);
         }
     }
@@ -356,6 +359,25 @@ void session_exit(struct broker *b, struct session *s, u32 status)
         spawn_kill(b);
 }
 
+/* What the program believed to be written was not: it must not look like success. */
+static bool report_lost_output(struct broker *b, struct session *s)
+{
+    u32 sig = s->status & 0x7f, status = sig ? 128 + sig : s->status >> 8 & 0xff;
+    struct stream *lost = s->stream[1].error ? &s->stream[1] : s->stream[2].error ? &s->stream[2] : NULL;
+    if (!lost)
+        return false;
+    struct {
+        u32 status, pad;
+        char text[256];
+    } body = { .status = status ? status : 125 };
+    int n = snprintf(body.text, sizeof(body.text), "output was lost: standard %s: %s", lost == &s->stream[1] ? "output" : "error",
+                     strerror(lost->error));
+    client_send(s->client, CTL_ERROR, &body, 8 + n);
+    if (s->main)
+        b->status = body.status;
+    return true;
+}
+
 /* Out rings of an exited session are empty: its client learns the status. */
 void sessions_settle(struct broker *b)
 {
@@ -380,7 +402,8 @@ void sessions_settle(struct broker *b)
             b->main_done = true;
         }
         if (s->client) {
-            client_number(s->client, CTL_EXITED, s->status);
+            if (!report_lost_output(b, s))
+                client_number(s->client, CTL_EXITED, s->status);
             s->client->session = NULL;
         }
         s->state = SESSION_FREE;

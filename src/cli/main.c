@@ -1,6 +1,7 @@
 /* harena: finds the command and runs it. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -88,8 +89,19 @@ static void print_help(FILE *f, const char *name)
     fprintf(f, "\n`harena COMMAND --help` tells more.\n");
 }
 
+/* Closed standard descriptors must not become something else of ours, which the guest would then read or write. */
+static void fill_standard_descriptors(void)
+{
+    int fd;
+    while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= 2)
+        ;
+    if (fd > 2)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
+    fill_standard_descriptors();
     if (argc < 2) {
         print_help(stderr, NULL);
         return 125;
