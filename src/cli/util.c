@@ -12,9 +12,10 @@
 bool parse_size(const char *text, u64 *out)
 {
     char *end;
+    errno = 0;
     u64 v = strtoull(text, &end, 10);
     u32 shift = 0;
-    if (end == text || text[0] == '-')
+    if (!isdigit((unsigned char)text[0]) || errno)
         return false;
     switch (*end) {
     case 'k': case 'K': shift = 10; end++; break;
