@@ -56,7 +56,7 @@ static s32 serve_procs(struct broker *b, struct request *r, const char *text, si
         struct client *c = &b->clients[i];
         if (c->source.kind != SOURCE_CLIENT || c->procs_token != token)
             continue;
-        if (!client_has_room(c))
+        if (!client_has_room(c, size))
             return -EAGAIN;
         send_text(c, text, size);
         if (!r->head.arg[1]) {
@@ -96,7 +96,7 @@ static void serve_text(struct broker *b, struct request *r)
     case WIRE_TRACE:
         if (!b->tracer)
             r->head.result = -EPIPE;
-        else if (!client_has_room(b->tracer))
+        else if (!client_has_room(b->tracer, n))
             r->head.result = -EAGAIN;
         else
             send_text(b->tracer, text, n);

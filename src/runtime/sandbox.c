@@ -364,7 +364,7 @@ int harena_wait(struct harena_sandbox *s, int *wait_status, struct harena_error 
             if (cgroup_out_of_memory(s))
                 harena_error_set(err, 137, "out of memory: the sandbox reached its limit and was killed; raise --memory");
             else if (!failed)
-                harena_error_set(err, 125, "the broker ended unexpectedly");
+                harena_error_set(err, 125, s->broker ? "the broker ended unexpectedly" : "the sandbox has ended");
             return -1;
         }
     }

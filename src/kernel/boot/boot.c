@@ -99,7 +99,7 @@ void boot_session_ended(u32 session, int status)
 {
     report_unknown();
     if (trace_active)
-        trace_flush();
+        trace_finish();
     broker_notify(WIRE_EXIT, session, (u64)(u32)status, 0, NULL, 0);
 }
 
