@@ -200,27 +200,6 @@ int state_write_info(struct harena_sandbox *s, const char *const *argv)
     return result;
 }
 
-int state_connect(const char *name, struct harena_error *err)
-{
-    if (!name_valid(name)) {
-        harena_error_set(err, 125, "invalid name '%s'", name);
-        return -1;
-    }
-    int base = state_base(err);
-    if (base < 0)
-        return -1;
-    struct sockaddr_un a = { .sun_family = AF_UNIX };
-    snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%.60s/control", base, name);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (connect(fd, (void *)&a, sizeof(a)) < 0) {
-        harena_error_set(err, 125, "no running sandbox is named '%s'; `harena ps` lists them", name);
-        close(fd);
-        fd = -1;
-    }
-    close(base);
-    return fd;
-}
-
 /* Calls back for every sandbox that lives, removes the others. */
 static void walk(int base_fd, void (*alive)(int dir_fd, const char *name, void *arg), void *arg)
 {
@@ -249,6 +228,55 @@ static void walk(int base_fd, void (*alive)(int dir_fd, const char *name, void *
         closedir(d);
     else if (fd >= 0)
         close(fd);
+}
+
+struct by_id {
+    const char *id;
+    char name[64];
+};
+
+static void match_id(int dir_fd, const char *name, void *arg)
+{
+    struct by_id *search = arg;
+    int fd = openat(dir_fd, "info.json", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    json_t *info = fd >= 0 ? json_loadfd(fd, 0, NULL) : NULL;
+    const char *id = json_string_value(json_object_get(info, "id"));
+    if (id && !strcmp(id, search->id))
+        snprintf(search->name, sizeof(search->name), "%.63s", name);
+    json_decref(info);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* By name, or else by id. */
+int state_connect(const char *name, struct harena_error *err)
+{
+    if (!name_valid(name)) {
+        harena_error_set(err, 125, "invalid name '%s'", name);
+        return -1;
+    }
+    int base = state_base(err);
+    if (base < 0)
+        return -1;
+    struct sockaddr_un a = { .sun_family = AF_UNIX };
+    snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%.60s/control", base, name);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    bool ok = connect(fd, (void *)&a, sizeof(a)) == 0;
+    if (!ok) {
+        struct by_id search = { .id = name };
+        walk(base, match_id, &search);
+        if (search.name[0]) {
+            snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%.60s/control", base, search.name);
+            ok = connect(fd, (void *)&a, sizeof(a)) == 0;
+        }
+    }
+    if (!ok) {
+        harena_error_set(err, 125, "no running sandbox is named '%s'; `harena ps` lists them", name);
+        close(fd);
+        fd = -1;
+    }
+    close(base);
+    return fd;
 }
 
 void state_sweep(int base_fd) { walk(base_fd, NULL, NULL); }
