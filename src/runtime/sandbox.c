@@ -299,6 +299,13 @@ static void decode(struct harena_sandbox *s, struct harena_event *e)
     }
 }
 
+/* False at the end of the time. */
+static bool wait_ready(struct pollfd *p, const sigset_t *mask, int ms)
+{
+    struct timespec t = { .tv_nsec = ms * 1000000l };
+    return ppoll(p, 1, &t, mask) != 0;
+}
+
 int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_event *e, struct harena_error *err)
 {
     free(s->message);
@@ -317,6 +324,8 @@ int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_ev
         e->type = HARENA_EVENT_CLOSED;
         return 0;
     }
+    if (s->broker && !s->guard && !wait_ready(&p, mask, GUARD_AFTER_MS))
+        guard_start(s);
     if (mask && ppoll(&p, 1, NULL, mask) < 0) {
         if (errno == EINTR)
             return 0;
@@ -416,6 +425,7 @@ void harena_close(struct harena_sandbox *s)
     if (s->link >= 0)
         close(s->link); /* the broker ends the sandbox if it still runs */
     reap(s);
+    guard_end(s);
     cgroup_remove(s->cgroups, s->cgroup_count);
     for (u32 i = 0; i < s->cgroup_count; i++)
         free(s->cgroups[i]);

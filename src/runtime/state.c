@@ -129,6 +129,16 @@ static void remove_dead(int base_fd, int dir_fd, const char *name)
     state_remove(base_fd, dir_fd, name);
 }
 
+/* For the guard, which holds no lock: of a sandbox that is dead. Only system calls. */
+void state_remove_unlocked(int base_fd, const char *name)
+{
+    int fd = take_directory(base_fd, name);
+    if (fd < 0)
+        return;
+    state_remove(base_fd, fd, name);
+    close(fd);
+}
+
 void state_remove(int base_fd, int dir_fd, const char *name)
 {
     unlinkat(dir_fd, "control", 0);
