@@ -299,13 +299,6 @@ static void decode(struct harena_sandbox *s, struct harena_event *e)
     }
 }
 
-/* False at the end of the time. */
-static bool wait_ready(struct pollfd *p, const sigset_t *mask, int ms)
-{
-    struct timespec t = { .tv_nsec = ms * 1000000l };
-    return ppoll(p, 1, &t, mask) != 0;
-}
-
 int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_event *e, struct harena_error *err)
 {
     free(s->message);
@@ -324,9 +317,13 @@ int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_ev
         e->type = HARENA_EVENT_CLOSED;
         return 0;
     }
-    if (s->broker && !s->guard && !wait_ready(&p, mask, GUARD_AFTER_MS))
+    const struct timespec soon = { .tv_nsec = GUARD_AFTER_MS * 1000000l };
+    int ready = s->broker && !s->guard ? ppoll(&p, 1, &soon, mask) : 0;
+    if (ready == 0 && s->broker && !s->guard)
         guard_start(s);
-    if (mask && ppoll(&p, 1, NULL, mask) < 0) {
+    if (ready == 0 && mask)
+        ready = ppoll(&p, 1, NULL, mask);
+    if (ready < 0 && mask) {
         if (errno == EINTR)
             return 0;
         harena_error_set(err, 125, "cannot wait for the sandbox: %s", strerror(errno));
