@@ -10,6 +10,7 @@
  * data_end has been touched, and the next one who holds the lock takes the file as it is. */
 #include "image/pack_internal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -194,6 +195,26 @@ static int set_newest(struct pack *p, u32 number)
     return r;
 }
 
+/* Older files and stamps; what has them open keeps them. */
+static void remove_others(int dir, u32 number)
+{
+    char name[32], stamp[32];
+    int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *e;
+
+    file_name(name, number);
+    stamp_name(stamp, number);
+    while (d && (e = readdir(d)))
+        if ((!strncmp(e->d_name, "views.", 6) && strcmp(e->d_name, name)) ||
+            (!strncmp(e->d_name, "stamp.", 6) && strcmp(e->d_name, stamp)))
+            unlinkat(dir, e->d_name, 0);
+    if (d)
+        closedir(d);
+    else if (fd >= 0)
+        close(fd);
+}
+
 /* A new empty pack file; the caller holds the lock. */
 static int create_file(struct pack *p, u32 number)
 {
@@ -221,12 +242,7 @@ static int create_file(struct pack *p, u32 number)
         unlinkat(p->dir, name, 0);
         return r;
     }
-    if (number > 1) {
-        file_name(name, number - 1);
-        unlinkat(p->dir, name, 0);
-        stamp_name(name, number - 1);
-        unlinkat(p->dir, name, 0);
-    }
+    remove_others(p->dir, number);
     return fd;
 }
 
