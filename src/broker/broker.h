@@ -13,6 +13,7 @@
 #include "base/types.h"
 #include "broker/control.h"
 #include "wire/broker.h"
+#include "wire/view.h"
 
 #define BROKER_MOUNT_MAX 128
 #define BROKER_HANDLE_MAX 4096
@@ -36,6 +37,7 @@ struct mount {
     dev_t dev;
     char *allow; /* NUL terminated names, then an empty one; NULL = all */
     struct ctl_mount *record; /* the configuration's record */
+    bool views;   /* files may have exec views */
 };
 
 struct handle {
@@ -58,6 +60,25 @@ struct hostfs {
     uid_t outer_uid;
     uid_t own_uid; /* files of this user look like root's inside */
     gid_t own_gid;
+};
+
+/* ---- exec views ---- */
+
+#define BROKER_VIEWS_ASKED 512 /* files one sandbox may have built */
+
+struct views {
+    int fd; /* the pack; -1 = none */
+    bool private;
+    u64 generation, data_end;
+    struct view_stat_row *rows; /* a copy, sorted */
+    u32 count;
+    struct { /* what the builder was asked for */
+        u64 dev, ino;
+        s64 ctime_ns;
+        u64 when; /* monotonic ns */
+    } asked[BROKER_VIEWS_ASKED];
+    u32 asked_count;
+    u64 asked_bytes;
 };
 
 /* ---- byte streams, sessions ---- */
@@ -116,7 +137,8 @@ struct mail_item {
 
 struct broker {
     int epoll_fd, k_fd, d_fd, r_fd;
-    int kernel_fd, views_fd;
+    int kernel_fd;
+    struct views views;
     int empty_fd;              /* an empty directory to be chrooted into */
     int image_fd[FD_IMAGE_MAX];
     u64 image_size[FD_IMAGE_MAX];
@@ -199,6 +221,11 @@ int hostfs_fstat(struct hostfs *fs, int fd, struct wire_attr *a, bool hidden);
 s32 hostfs_modify(struct hostfs *fs, struct request *r, struct mount *m); /* hostfs_modify.c: all that writes names */
 s32 hostfs_setattr_fd(struct hostfs *fs, int fd, const struct wire_attr *want, u64 mask, bool opath);
 
+/* views.c */
+void views_init(struct broker *b, const char *path, bool private_pack);
+enum wire_view_state views_find(struct broker *b, const struct mount *m, int opath, const struct stat *st, bool make,
+                                struct wire_view *out);
+
 /* session.c: sessions, rings, mail */
 int session_start(struct broker *b, struct client *c, const struct ctl_run *run, u32 size, int fds[3]);
 struct session *session_find(struct broker *b, u32 id);
@@ -219,6 +246,7 @@ void control_accept(struct broker *b);
 void control_event(struct broker *b, struct client *c);
 void client_drop(struct broker *b, struct client *c);
 int client_send(struct client *c, u32 type, const void *payload, u32 size);
+int client_send_fd(struct client *c, u32 type, int fd);
 void client_number(struct client *c, u32 type, u32 number);
 void link_note(struct broker *b, const char *f, ...) printf_like(2, 3);
 void link_error(struct broker *b, u32 status, const char *f, ...) printf_like(3, 4);

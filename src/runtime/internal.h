@@ -21,6 +21,10 @@ struct harena_sandbox {
     u8 *message;    /* the last event's */
     bool closed;
     char note[256]; /* to be told once, before other events */
+    char *views_dir; /* of the pack of exec views, NULL = none */
+    bool views_private;
+    int views;      /* socket to harena-views, -1 = not started */
+    char *views_program;
 };
 
 /* state.c */
@@ -38,9 +42,15 @@ void cgroup_add(struct harena_sandbox *s, pid_t pid);
 void cgroup_remove(char *const *paths, u32 count);
 bool cgroup_out_of_memory(const struct harena_sandbox *s);
 
+/* views.c */
+bool views_choose(struct harena_sandbox *s, const struct harena_config *c, char path[PATH_MAX]);
+bool views_mount(const struct harena_mount *m);
+void views_build(struct harena_sandbox *s, int fd);
+void views_close(struct harena_sandbox *s);
+
 /* message.c */
 int message_send(int fd, void *message, u32 size, const int *fds, u32 fd_count, struct harena_error *err);
-int message_receive(int fd, u8 **out, struct harena_error *err);
+int message_receive(int fd, u8 **out, int *passed, struct harena_error *err); /* *passed: a descriptor that came, or -1 */
 int stdio_fresh(int fd, bool write);
 
 #endif

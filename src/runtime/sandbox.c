@@ -86,13 +86,14 @@ static u32 block_add(struct block *b, const void *data, u32 size)
 
 static u32 block_string(struct block *b, const char *s) { return block_add(b, s, strlen(s) + 1); }
 
-static void add_mount(struct block *b, const struct harena_mount *m)
+static void add_mount(struct block *b, const struct harena_mount *m, bool views)
 {
     u32 start = b->size;
     struct ctl_mount r = {
         .kind = m->kind, .flags = m->flags, .size = m->size,
         .ctl_flags = (m->allow ? CTL_MOUNT_ALLOW : 0) | (m->hide_secrets ? CTL_MOUNT_SECRETS : 0) |
-                     (m->optional ? CTL_MOUNT_OPTIONAL : 0) | (m->system ? CTL_MOUNT_SYSTEM : 0),
+                     (m->optional ? CTL_MOUNT_OPTIONAL : 0) | (m->system ? CTL_MOUNT_SYSTEM : 0) |
+                     (views && views_mount(m) ? CTL_MOUNT_VIEWS : 0),
     };
     block_add(b, &r, sizeof(r));
     block_string(b, m->target);
@@ -108,22 +109,26 @@ static int send_config(struct harena_sandbox *s, const struct harena_config *c, 
                        struct harena_error *err)
 {
     struct block b = { 0 };
+    char pack[PATH_MAX];
+    bool views = views_choose(s, c, pack);
     struct ctl_config head = {
         .h.type = CTL_CONFIG, .version = CTL_VERSION, .memory_max = c->memory_max, .pids_max = c->pids_max,
         .timeout_ms = c->timeout_ms, .mount_count = c->mount_count,
         .flags = (c->verbose ? CTL_CONFIG_VERBOSE : 0) | (c->trace ? CTL_CONFIG_TRACE : 0) |
-                 (c->require_layers ? CTL_CONFIG_REQUIRE_LAYERS : 0) | (c->no_patch ? CTL_CONFIG_NO_PATCH : 0),
+                 (c->require_layers ? CTL_CONFIG_REQUIRE_LAYERS : 0) | (c->no_patch ? CTL_CONFIG_NO_PATCH : 0) |
+                 (views && s->views_private ? CTL_CONFIG_VIEWS_PRIVATE : 0),
     };
     snprintf(head.name, sizeof(head.name), "%s", s->name);
     snprintf(head.hostname, sizeof(head.hostname), "%s", c->hostname ?: s->name);
     block_add(&b, &head, sizeof(head));
-    u32 kernel_off = block_string(&b, kernel);
+    u32 kernel_off = block_string(&b, kernel), views_off = views ? block_string(&b, pack) : 0;
     block_add(&b, NULL, -b.size & 7);
     u32 mounts_off = b.size;
     for (u32 i = 0; i < c->mount_count; i++)
-        add_mount(&b, &c->mounts[i]);
+        add_mount(&b, &c->mounts[i], views);
     ((struct ctl_config *)b.data)->kernel_off = kernel_off;
     ((struct ctl_config *)b.data)->mounts_off = mounts_off;
+    ((struct ctl_config *)b.data)->views_off = views_off;
     int fds[3] = { state_empty_dir(s->base_fd, err), listener, s->state_fd };
     int r = fds[0] < 0 ? -1 : message_send(s->link, b.data, b.size, fds, listener >= 0 ? 3 : 1, err);
     if (fds[0] >= 0)
@@ -165,7 +170,7 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
     struct harena_sandbox *s = calloc(1, sizeof(*s));
     if (!s)
         abort();
-    s->link = s->state_fd = -1;
+    s->link = s->state_fd = s->views = -1;
     s->base_fd = state_base(err);
     if (s->base_fd < 0 || find_program(c->libexec, "harena-broker", "../broker", broker, err) < 0 ||
         find_program(c->libexec, "harena-kernel", "../launch", kernel, err) < 0)
@@ -185,6 +190,9 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
         goto fail;
     }
     s->link = pair[0];
+    char program[PATH_MAX];
+    if (!c->no_patch && find_program(c->libexec, "harena-views", "../image", program, NULL) == 0)
+        s->views_program = strdup(program);
     /* Without limits the configuration waits in the socket when the broker starts; with them, the broker must be in its cgroups
      * before it starts anything. */
     bool early = !s->cgroup_count && c->mount_count < 64;
@@ -217,7 +225,7 @@ int harena_connect(const char *name, struct harena_sandbox **out, struct harena_
     if (!s)
         abort();
     s->link = fd;
-    s->state_fd = s->base_fd = -1;
+    s->state_fd = s->base_fd = s->views = -1;
     snprintf(s->name, sizeof(s->name), "%s", name);
     *out = s;
     return 0;
@@ -311,19 +319,30 @@ int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_ev
         e->type = HARENA_EVENT_CLOSED;
         return 0;
     }
-    if (mask && ppoll(&p, 1, NULL, mask) < 0) {
-        if (errno == EINTR)
+    for (;;) {
+        if (mask && ppoll(&p, 1, NULL, mask) < 0) {
+            if (errno == EINTR)
+                return 0;
+            harena_error_set(err, 125, "cannot wait for the sandbox: %s", strerror(errno));
+            return -1;
+        }
+        int passed, r = message_receive(s->link, &s->message, &passed, err);
+        bool view = r > 0 && ((struct ctl_header *)s->message)->type == CTL_VIEW;
+        if (view && passed >= 0)
+            views_build(s, passed);
+        if (passed >= 0)
+            close(passed);
+        if (r < 0)
+            return -1;
+        if (r == 0) {
+            s->closed = true;
+            e->type = HARENA_EVENT_CLOSED;
             return 0;
-        harena_error_set(err, 125, "cannot wait for the sandbox: %s", strerror(errno));
-        return -1;
-    }
-    int r = message_receive(s->link, &s->message, err);
-    if (r < 0)
-        return -1;
-    if (r == 0) {
-        s->closed = true;
-        e->type = HARENA_EVENT_CLOSED;
-        return 0;
+        }
+        if (!view)
+            break;
+        free(s->message);
+        s->message = NULL;
     }
     decode(s, e);
     return 0;
@@ -414,6 +433,7 @@ void harena_close(struct harena_sandbox *s)
     }
     if (s->base_fd >= 0)
         close(s->base_fd);
+    views_close(s);
     free(s->message);
     free(s);
 }
