@@ -9,6 +9,7 @@
 
 #include <sys/stat.h>
 #include <sys/types.h>
+#include "base/launch_args.h"
 #include "base/layout.h"
 #include "base/types.h"
 #include "broker/control.h"
@@ -135,6 +136,19 @@ struct mail_item {
     u8 data[];
 };
 
+/* ---- the kernel image ---- */
+
+struct kernel_segment {
+    u64 addr, size, offset;
+    int prot;
+};
+
+struct kernel_image {
+    struct kernel_segment segment[8];
+    u32 count;
+    u64 entry;
+};
+
 struct broker {
     int epoll_fd, k_fd, d_fd, r_fd;
     int kernel_fd;
@@ -147,7 +161,9 @@ struct broker {
     u32 *event_page;           /* read-only mapping of R's broker page: an address for FUTEX_WAKE, never read */
 
     struct source listener, zygote, signals, control;
-    int boot_socket;           /* LSTN arrives here */
+    struct kernel_image kernel;
+    struct launch_args launch;
+    int boot_socket;           /* the child's reports, then LSTN */
     int lock_fd;               /* state directory, flock held */
     pid_t zygote_pid;
     bool pid_namespace;
@@ -174,6 +190,15 @@ struct broker {
     bool main_done;
     int status;                /* what we exit with */
 };
+
+/* enter.c: in the child */
+int enter_find_vdso(struct launch_args *a);
+int enter_read_image(int fd, struct kernel_image *k);
+int enter_map_image(int fd, const struct kernel_image *k);
+void enter_kernel(const struct kernel_image *k, const struct launch_args *a) __attribute__((noreturn));
+
+/* factory.c */
+int factory_serve(int link);
 
 /* setup.c: before the first guest instruction */
 int setup_rlimits(void);

@@ -13,6 +13,7 @@ struct harena_sandbox {
     char name[64];
     int link;       /* socket to the broker */
     pid_t broker;   /* 0 = only connected to */
+    int broker_pidfd; /* -1 = our own child */
     bool exited;    /* the broker was reaped */
     int state_fd;   /* our state directory, -1 = anonymous */
     int base_fd;
@@ -26,6 +27,13 @@ struct harena_sandbox {
     int views;      /* socket to harena-views, -1 = not started */
     char *views_program;
 };
+
+/* programs.c */
+int find_program(const char *libexec, const char *name, const char *build_sub, char out[PATH_MAX], struct harena_error *err);
+int spawn_broker(const char *libexec, bool factory, int link, pid_t *pid, struct harena_error *err);
+
+/* factory.c */
+int factory_new(struct harena_factory *f, int link, pid_t *pid, int *pidfd, struct harena_error *err);
 
 /* state.c */
 int state_base(struct harena_error *err);
