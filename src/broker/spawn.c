@@ -90,6 +90,24 @@ static int place_descriptors(const struct child *c)
     return 0;
 }
 
+#define SLACK_PIDS 16 /* init, spare stubs, a stub that is just leaving */
+#define SLACK_DATA (16ul << 20) /* kernel stacks */
+
+/* What holds when the guest's kernel lies. The count of processes is the sandbox's own: with a user namespace it is kept for
+ * that, otherwise it goes by a uid nobody else has. Memory without a cgroup: of each process; watch_memory() sees the rest. */
+static int set_resource_limits(const struct child *c)
+{
+    struct ctl_config *cfg = c->b->config;
+    struct rlimit pids, data;
+    pids.rlim_cur = pids.rlim_max = (cfg->pids_max ? cfg->pids_max : DEFAULT_PIDS) + SLACK_PIDS;
+    if ((c->userns || c->become) && setrlimit(RLIMIT_NPROC, &pids) < 0)
+        return -1;
+    data.rlim_cur = data.rlim_max = cfg->memory_max + SLACK_DATA;
+    if (cfg->memory_max && !(cfg->flags & CTL_CONFIG_CGROUP) && setrlimit(RLIMIT_DATA, &data) < 0)
+        return -1;
+    return 0;
+}
+
 static int write_id_maps(const struct child *c)
 {
     char map[64];
@@ -128,6 +146,7 @@ static void __attribute__((noreturn)) child_main(const struct child *c)
     TRY("NO_NEW_PRIVS", prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
     TRY("limits", setrlimit(RLIMIT_CORE, &none));
     TRY("limits", setrlimit(RLIMIT_MEMLOCK, &none));
+    TRY("limits", set_resource_limits(c));
     prctl(PR_SET_NAME, "harena-kernel");
     report(c, "", 0);
     TRY("mapping the guest kernel", enter_map_image(b->kernel_fd, &b->kernel));

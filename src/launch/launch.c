@@ -135,8 +135,6 @@ static struct carrier *launch_carrier(void)
     c->alive = 1;
     c->entry = (u64)syscall_entry;
     c->kstack_top = base + SLOT_CARRIER;
-    c->robust.next = &c->robust.next;
-    c->robust.futex_offset = -8;
     __asm__ volatile("wrgsbase %0" ::"r"(c));
     return c;
 }
@@ -220,7 +218,7 @@ void launch_on_kstack(void *args)
     struct sock_fprog prog = {ARRAY_COUNT(host_filter), (struct sock_filter *)host_filter};
     if (RAW3(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog))
         launch_fail(LAUNCH_FILTER);
-    host_robust_list(&c->robust, sizeof(c->robust));
+    robust_begin(c);
     kernel_main();
 }
 

@@ -10,7 +10,8 @@
 #define CGROUP_MAX 3
 
 struct harena_sandbox {
-    char name[64];
+    char name[64], id[16];
+    char root[256]; /* for harena_list */
     int link;       /* socket to the broker */
     pid_t broker;   /* 0 = only connected to */
     int broker_pidfd; /* -1 = our own child */
@@ -19,6 +20,7 @@ struct harena_sandbox {
     int base_fd;
     char *cgroups[CGROUP_MAX];
     u32 cgroup_count;
+    bool memory_held; /* by a cgroup, or there is no limit */
     u8 *message;    /* the last event's */
     bool closed;
     char note[256]; /* to be told once, before other events */
@@ -48,6 +50,8 @@ void state_sweep(int base_fd);
 int cgroup_create(struct harena_sandbox *s, u64 memory_max, u32 pids_max, struct harena_error *err);
 void cgroup_add(struct harena_sandbox *s, pid_t pid);
 void cgroup_remove(char *const *paths, u32 count);
+bool cgroup_has_memory(const char *path);
+u64 cgroup_memory(const char *path);
 bool cgroup_out_of_memory(const struct harena_sandbox *s);
 
 /* views.c */
@@ -56,9 +60,12 @@ bool views_mount(const struct harena_mount *m);
 void views_build(struct harena_sandbox *s, int fd);
 void views_close(struct harena_sandbox *s);
 
+/* watch.c */
+u64 watch_memory(int broker, const char *cgroup);
+
 /* message.c */
 int message_send(int fd, void *message, u32 size, const int *fds, u32 fd_count, struct harena_error *err);
-int message_receive(int fd, u8 **out, int *passed, struct harena_error *err); /* *passed: a descriptor that came, or -1 */
+int message_receive(int fd, u8 **out, int *passed, struct harena_error *err); /* *passed: a descriptor that came, or -1; NULL = none is wanted */
 int stdio_fresh(int fd, bool write);
 
 #endif

@@ -80,7 +80,7 @@ static int send_config(struct harena_sandbox *s, const struct harena_config *c, 
     struct ctl_config head = {
         .h.type = CTL_CONFIG, .version = CTL_VERSION, .memory_max = c->memory_max, .pids_max = c->pids_max,
         .timeout_ms = c->timeout_ms, .mount_count = c->mount_count,
-        .flags = (c->verbose ? CTL_CONFIG_VERBOSE : 0) | (c->trace ? CTL_CONFIG_TRACE : 0) |
+        .flags = (c->verbose ? CTL_CONFIG_VERBOSE : 0) | (s->memory_held ? CTL_CONFIG_CGROUP : 0) |
                  (c->require_layers ? CTL_CONFIG_REQUIRE_LAYERS : 0) | (c->no_patch ? CTL_CONFIG_NO_PATCH : 0) |
                  (views && s->views_private ? CTL_CONFIG_VIEWS_PRIVATE : 0),
     };
@@ -111,6 +111,10 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
     if (!s)
         abort();
     s->link = s->state_fd = s->views = s->broker_pidfd = -1;
+    snprintf(s->root, sizeof(s->root), "default");
+    for (u32 i = 0; i < c->mount_count; i++)
+        if (!strcmp(c->mounts[i].target, "/") && c->mounts[i].source)
+            snprintf(s->root, sizeof(s->root), "%s", c->mounts[i].source);
     s->base_fd = state_base(err);
     if (s->base_fd < 0 || find_program(c->libexec, "harena-kernel", "../launch", kernel, err) < 0)
         goto fail;
@@ -118,7 +122,8 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
         snprintf(s->name, sizeof(s->name), "%s", c->name ?: "harena");
     else if (state_create(s, c->name, &listener, err) < 0)
         goto fail;
-    if (cgroup_create(s, c->memory_max, c->pids_max ? c->pids_max + 16 : 0, err) < 0) {
+    s->memory_held = cgroup_create(s, c->memory_max, c->pids_max ? c->pids_max + 16 : 0, err) == 0;
+    if (!s->memory_held) {
         if (c->require_layers)
             goto fail;
         if (err)
@@ -177,16 +182,17 @@ int harena_start(struct harena_sandbox *s, const struct harena_command *c, struc
 {
     struct block b = { 0 };
     struct ctl_run head = { .h.type = CTL_RUN, .flags = (c->tty ? CTL_RUN_TTY : 0) | (s->broker ? CTL_RUN_MAIN : 0),
-                            .uid = c->uid, .gid = c->gid, .rows = c->rows, .cols = c->cols, .xpixel = c->xpixel,
+                            .rows = c->rows, .cols = c->cols, .xpixel = c->xpixel,
                             .ypixel = c->ypixel };
     block_add(&b, &head, sizeof(head));
-    u32 cwd = block_string(&b, c->cwd ?: "/"), strings = b.size, argc = 0, envc = 0;
+    u32 cwd = block_string(&b, c->cwd ?: "/"), user = block_string(&b, c->user ?: "0"), strings = b.size, argc = 0, envc = 0;
     for (; c->argv[argc]; argc++)
         block_string(&b, c->argv[argc]);
     for (; c->env && c->env[envc]; envc++)
         block_string(&b, c->env[envc]);
     struct ctl_run *run = (void *)b.data;
     run->cwd_off = cwd;
+    run->user_off = user;
     run->strings_off = strings;
     run->argc = argc;
     run->envc = envc;
@@ -347,17 +353,22 @@ int harena_winsize(struct harena_sandbox *s, u16 rows, u16 cols, u16 xpixel, u16
     return message_send(s->link, &m, sizeof(m), NULL, 0, err);
 }
 
-int harena_kill(const char *name, struct harena_error *err)
+int harena_kill(const char *name, int signal, struct harena_error *err)
 {
     int fd = state_connect(name, err);
     if (fd < 0)
         return -1;
-    struct ctl_number m = { .h.type = CTL_KILL };
+    struct ctl_number m = { .h.type = CTL_KILL, .number = signal };
     int r = message_send(fd, &m, sizeof(m), NULL, 0, err);
-    char end;
-    if (!r) /* the connection closes when everything is gone */
-        while (recv(fd, &end, 1, 0) < 0 && errno == EINTR)
-            ;
+    u8 *answer = NULL;
+    if (!r && message_receive(fd, &answer, NULL, err) > 0) { /* the connection closes when everything is done */
+        struct ctl_error *e = (void *)answer;
+        if (e->h.type == CTL_ERROR && e->h.size >= sizeof(*e)) {
+            harena_error_set(err, e->status, "%s", e->text);
+            r = -1;
+        }
+    }
+    free(answer);
     close(fd);
     return r;
 }

@@ -15,6 +15,7 @@
 #include "proc/slot.h"
 #include "proc/task.h"
 #include "sys/syscall.h"
+#include "sys/trace.h"
 #include <linux/fcntl.h>
 
 struct regs *current_regs(void);
@@ -43,11 +44,22 @@ static long de_thread(struct task *me)
     return 0;
 }
 
+/* What /proc and `harena ps` show of a process whose memory they cannot read. */
+static void keep_command(struct tgroup *tg, const struct exec_args *a)
+{
+    u64 n = 0;
+    for (u32 i = 0; i < a->argc && n < a->strings_size; i++)
+        n += strlen(a->strings + n) + 1;
+    tg->command_size = (u32)MIN(n, sizeof(tg->command));
+    memcpy(tg->command, a->strings, tg->command_size);
+}
+
 static void apply_exec(struct task *t, struct exec_args *a)
 {
     const char *base = strrchr(a->execfn, '/');
     memset(t->comm, 0, sizeof(t->comm));
     str_copy(t->comm, base ? base + 1 : a->execfn, sizeof(t->comm));
+    keep_command(t->tg, a);
     t->files = files_unshare(t->files);
     files_close_on_exec(t->files);
     mutex_lock(&tasklist_lock);
@@ -65,6 +77,8 @@ void exec_finish(struct task *t, struct exec_args *a)
     static const u32 mxcsr = 0x1f80;
     struct regs *r = current_regs();
     apply_exec(t, a);
+    if (unlikely(trace_active))
+        trace_exec(a->execfn, a->strings, a->strings_size, a->argc, a->envc);
     memset(r, 0, sizeof(*r));
     long e = exec_load(a, t->mm, r);
     exec_free(a);
@@ -108,8 +122,10 @@ static long do_exec(int dirfd, uptr upath, uptr argv, uptr envp, int flags)
         mm_drop(old);
     t->mm = mm;
     t->exec = a;
+    alive_end(&t->core.alive); /* the stub's from now on */
     r = stub_hand_over(t);
     if (r) {
+        alive_begin(&t->core.alive);
         t->mm = old;
         atomic_add(&old->users, 1);
         t->exec = NULL;

@@ -9,6 +9,7 @@
 #include "core/panic.h"
 #include "mm/mm.h"
 #include "proc/task.h"
+#include "sys/trace.h"
 #include "tty/session.h"
 #include <asm/signal.h>
 
@@ -264,6 +265,8 @@ static void deliver(struct task *t, struct regs *r, int sig, void *info)
     struct ksigaction a = t->tg->actions[sig - 1];
     if (a.handler == 1)
         return;
+    if (unlikely(trace_active))
+        trace_event('s', sig);
     if (a.handler == 0) {
         if (IGNORED_BY_DEFAULT & SIGSET(sig))
             return;

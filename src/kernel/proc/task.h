@@ -54,6 +54,8 @@ struct tgroup {
     u64 start_time, utime, stime, cutime, cstime;
     u32 pdeath_sig;
     bool subreaper;
+    u32 command_size;
+    char command[128]; /* arguments of the last exec, NUL terminated each, cut */
 };
 
 struct task {
@@ -103,6 +105,8 @@ noreturn_fn void task_exit(int status); /* the calling task only */
 noreturn_fn void group_exit(int status);
 void notify_parent_locked(struct tgroup *tg);
 void vfork_release(struct task *t);
+/* The end of a task that has given back files and memory; last: nobody else of the group will do anything. May free t, tg. */
+void task_ended(struct task *t, struct tgroup *tg, bool last);
 
 /* Signals (signal.c) */
 long signal_send_locked(struct tgroup *tg, struct task *t, int sig, const void *info); /* t NULL: to the group */
@@ -114,9 +118,14 @@ void signal_set_temp_mask(u64 mask);
 void signal_flush_on_exec(struct task *t);
 void siginfo_user(void *info, int sig, int code, u32 pid, u32 uid);
 
+/* Ends tasks whose host process was killed from outside (a limit's OOM killer, an administrator). Service thread. */
+void tasks_reap_dead(void);
+
 /* Stubs (stub.c): host processes waiting for a task to carry. */
-void stubs_refill(u32 wanted); /* init's service thread: makes idle ones up to that number */
-u32 stubs_wanted(void);        /* 0 as long as no program is spawned */
+/* init's service thread: makes idle ones up to that number. An error when there is none and none can be made. */
+long stubs_refill(u32 wanted);
+u32 stubs_wanted(void); /* 0 as long as no program is spawned */
+void stubs_reap_dead(void);
 long stub_hand_over(struct task *t); /* t with ->exec and ->mm set; -EAGAIN */
 
 #endif
