@@ -33,6 +33,8 @@ _Static_assert(offsetof(struct regs, rip) == REGS_RIP && offsetof(struct regs, r
 
 struct mutex;
 
+#define CARRIER_WAKES 8
+
 /* What the host told about an exception in guest code. */
 struct trap_info {
     int sig, code;
@@ -57,6 +59,8 @@ struct carrier {
         void *pending;
     } robust;
     struct trap_info trap;
+    u32 *wakes[CARRIER_WAKES]; /* sleepers to wake when the last mutex is released: see mutex.h */
+    u32 wake_count;
 };
 _Static_assert(offsetof(struct carrier, task) == CARRIER_TASK, "entry.S");
 _Static_assert(offsetof(struct carrier, exit_rip) == CARRIER_EXIT_RIP, "entry.S");

@@ -71,6 +71,21 @@ bool mutex_trylock(struct mutex *m)
     return ok;
 }
 
+void wake_word(u32 *word)
+{
+    struct carrier *c = this_carrier();
+    if (c->robust.next == &c->robust.next || c->wake_count == CARRIER_WAKES)
+        host_futex_wake(word, 1);
+    else
+        c->wakes[c->wake_count++] = word;
+}
+
+static void do_wakes(struct carrier *c)
+{
+    while (c->wake_count)
+        host_futex_wake(c->wakes[--c->wake_count], 1);
+}
+
 void mutex_unlock(struct mutex *m)
 {
     struct carrier *c = this_carrier();
@@ -80,6 +95,8 @@ void mutex_unlock(struct mutex *m)
     if (unlikely(old & MUTEX_WAITERS))
         host_futex_wake(&m->word, 1);
     c->robust.pending = NULL;
+    if (unlikely(c->wake_count) && c->robust.next == &c->robust.next)
+        do_wakes(c);
 }
 
 bool mutex_held(const struct mutex *m) { return (atomic_load_relaxed(&m->word) & ~MUTEX_WAITERS) == this_carrier()->tid; }

@@ -5,6 +5,10 @@
  * when a host thread dies with a mutex held, the host marks the word, and the next contender panics the
  * sandbox ("a holder died") instead of hanging.
  *
+ * Wakes wait for the unlock: whoever is woken would only run into the waker's locks. wake_word() puts the sleeper's word into
+ * the carrier, and the release of the outermost mutex does the host call. Words lie in K and a futex wake too many is harmless,
+ * so a task that was freed meanwhile does no harm.
+ *
  * Not recursive. Never sleep (wait_event, host request) with a mutex held unless the module header says so;
  * copying to or from guest memory under a mutex is allowed (faults are served by the host), except under mm->lock.
  * Lock order: outermost first, see the module headers; global order:
@@ -27,6 +31,7 @@ struct mutex {
 void mutex_lock(struct mutex *m);
 bool mutex_trylock(struct mutex *m);
 void mutex_unlock(struct mutex *m);
+void wake_word(u32 *word); /* wakes one that futex-waits on it, after the last unlock */
 bool mutex_held(const struct mutex *m); /* by this carrier */
 
 #endif

@@ -127,7 +127,7 @@ void tgroup_release_locked(struct tgroup *tg)
 void task_kick(struct task *t)
 {
     if (atomic_load(&t->core.wake) == WAKE_SLEEPING)
-        host_futex_wake(&t->core.wake, 1);
+        wake_word(&t->core.wake);
     else if (t != current_task() && t->core.host_tid)
         host_kick(t->core.host_pid, t->core.host_tid);
 }
