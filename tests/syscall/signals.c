@@ -305,7 +305,7 @@ static void stacks(void)
     sigaction(SIGBUS, &a, NULL);
     if (!sigsetjmp(sigjump, 1)) {
         volatile int zero = 0;
-        count = 1 / zero;
+        count = 77 / zero;
     }
     ok(fault_sig == SIGFPE && fault_code == FPE_INTDIV, "SIGFPE: FPE_INTDIV");
     if (!sigsetjmp(sigjump, 1))

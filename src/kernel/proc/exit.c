@@ -256,6 +256,8 @@ SYSCALL4(wait4, int, pid, uptr, ustatus, int, options, uptr, ru)
 {
     if (options & ~(WNOHANG | WUNTRACED | WCONTINUED | __WNOTHREAD | __WCLONE | (int)__WALL))
         return -EINVAL;
+    if (pid == (int)0x80000000)
+        return -ESRCH;
     struct wait_request w = {.options = options | WEXITED};
     w.which = pid == -1 ? P_ALL : pid > 0 ? P_PID : P_PGID;
     w.id = pid > 0 ? (u32)pid : pid == 0 ? current_task()->tg->pgid : (u32)-pid;

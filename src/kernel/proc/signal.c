@@ -47,6 +47,17 @@ static void drop_pending(struct sigpending *p, u64 set)
         }
 }
 
+/* sigaction(2): an action that ignores the signal drops what is pending, blocked or not. */
+void signal_drop_ignored_locked(struct tgroup *tg, int sig)
+{
+    struct task *t;
+    if (!ignored(tg, sig))
+        return;
+    drop_pending(&tg->shared, SIGSET(sig));
+    list_for_each(t, &tg->tasks, tg_link)
+        drop_pending(&t->pending, SIGSET(sig));
+}
+
 void signal_recalc(struct task *t)
 {
     u64 set = (t->pending.set | t->tg->shared.set) & ~t->blocked;

@@ -109,6 +109,7 @@ long signal_send_locked(struct tgroup *tg, struct task *t, int sig, const void *
 long signal_send_group(struct tgroup *tg, int sig, const void *info);
 void signal_force(int sig, int code, u64 addr); /* from a fault of the calling task */
 void signal_recalc(struct task *t);
+void signal_drop_ignored_locked(struct tgroup *tg, int sig);
 void signal_set_mask(struct task *t, u64 mask);
 void signal_set_temp_mask(u64 mask);
 void signal_flush_on_exec(struct task *t);

@@ -24,6 +24,7 @@ SYSCALL4(rt_sigaction, int, sig, uptr, new, uptr, old, u64, size)
     if (new) {
         a.mask &= ~UNBLOCKABLE;
         tg->actions[sig - 1] = a;
+        signal_drop_ignored_locked(tg, sig);
     }
     mutex_unlock(&tasklist_lock);
     return old && copy_to_user(old, &o, sizeof(o)) ? -EFAULT : 0;
@@ -168,7 +169,7 @@ static long sigqueue(u32 tgid, u32 tid, int sig, uptr uinfo)
         return -EFAULT;
     if (sig < 0 || sig > 64)
         return -EINVAL;
-    if (info[2] >= 0 && tgid != current_tgid())
+    if ((info[2] >= 0 || info[2] == -6 /* SI_TKILL */) && tgid != current_tgid())
         return -EPERM;
     info[0] = sig;
     mutex_lock(&tasklist_lock);
