@@ -11,12 +11,15 @@ static pid_t child_exits(int code)
     return p;
 }
 
-static pid_t child_sleeps(void)
+static pid_t child_sleeps(void) /* in a group of its own: not orphaned, so that SIGTSTP stops it */
 {
     pid_t p = fork();
-    if (!p)
+    if (!p) {
+        setpgid(0, 0);
         for (;;)
             pause();
+    }
+    setpgid(p, p);
     return p;
 }
 
@@ -158,6 +161,14 @@ static void waitids(void)
     kill(p, SIGCONT);
     is(waitpid(p, &st, 0), p, "until it continues");
     is(st, SIGTERM, "and ends");
+    p = fork();
+    if (!p) {
+        setsid();
+        raise(SIGTSTP);
+        _exit(6);
+    }
+    is(waitpid(p, &st, WUNTRACED), p, "SIGTSTP in an orphaned group");
+    is(st, 6 << 8, "does not stop");
     p = child_sleeps();
     kill(p, SIGSTOP);
     waitpid(p, &st, WUNTRACED);

@@ -6,6 +6,7 @@
 #include "host/host.h"
 #include "host/hostabi.h"
 #include "mm/mm.h"
+#include "proc/cputime.h"
 #include "proc/exec.h"
 #include "proc/slot.h"
 #include "proc/task.h"
@@ -45,6 +46,7 @@ static noreturn_fn void stub_main(int i)
     atomic_store(&t->core.host_tid, c->tid);
     atomic_store(&pool.stub[i].state, STUB_FREE);
     service_wake();
+    cputime_enter_stub(t);
     struct exec_args *a = t->exec;
     t->exec = NULL;
     exec_finish(t, a);

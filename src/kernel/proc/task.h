@@ -51,7 +51,18 @@ struct tgroup {
     u64 rlimits[16][2];
     struct ktimer alarm;
     u64 alarm_interval;
-    u64 start_time, utime, stime, cutime, cstime;
+    u64 start_time;
+    u64 utime, stime, cutime, cstime; /* ns; utime: of the tasks that have ended (proc/cputime.c) */
+    u64 cpu_before, proc_base, cpu_seen; /* in earlier stubs; the stub's clock when it began here; highest told */
+    u64 maxrss, cmaxrss; /* bytes */
+    struct cpu_timer { /* setitimer's ITIMER_PROF and VIRTUAL: ns of cpu time; 0: off */
+        u64 deadline, interval;
+    } cpu_timer[2];
+    u64 cpu_limit_told; /* seconds of RLIMIT_CPU that SIGXCPU was sent for */
+    struct ktimer cpu_watch;
+    struct list posix_timers; /* sys/sys_timer.c */
+    u32 posix_timer_next;
+    struct list pidfds;
     u32 pdeath_sig;
     bool subreaper;
 };
@@ -103,15 +114,21 @@ noreturn_fn void task_exit(int status); /* the calling task only */
 noreturn_fn void group_exit(int status);
 void notify_parent_locked(struct tgroup *tg);
 void vfork_release(struct task *t);
+long put_rusage(uptr ru, u64 cpu_ns, u64 rss);
 
 /* Signals (signal.c) */
 long signal_send_locked(struct tgroup *tg, struct task *t, int sig, const void *info); /* t NULL: to the group */
+long signal_send_checked_locked(struct tgroup *tg, struct task *t, int sig, const void *info); /* kill's permission; sig 0 */
+long signal_send_pgrp_locked(u32 pgid, int sig, const void *info);
+bool may_inspect_locked(struct tgroup *tg); /* as for ptrace: same ids or CAP_SYS_PTRACE */
+bool signal_timer_pending_locked(struct tgroup *tg, struct task *t, u32 timer);
 long signal_send_group(struct tgroup *tg, int sig, const void *info);
 void signal_force(int sig, int code, u64 addr); /* from a fault of the calling task */
 void signal_recalc(struct task *t);
 void signal_drop_ignored_locked(struct tgroup *tg, int sig);
 void signal_set_mask(struct task *t, u64 mask);
 void signal_set_temp_mask(u64 mask);
+void signal_clear_handlers(struct tgroup *tg); /* of a group that does not run yet */
 void signal_flush_on_exec(struct task *t);
 void siginfo_user(void *info, int sig, int code, u32 pid, u32 uid);
 
