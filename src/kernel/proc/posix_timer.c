@@ -169,6 +169,12 @@ SYSCALL3(timer_create, int, clock, uptr, uevent, uptr, uid)
 {
     struct event e = {0, SIGALRM, SIGEV_SIGNAL, 0};
     struct tgroup *tg = current_task()->tg;
+    if (clock < 0) { /* clocks of a process or thread by number: our own only */
+        u32 pid = (u32)~(clock >> 3), own = clock & 4 ? current_tid() : tg->tgid;
+        if ((clock & 3) == 3 || (pid && pid != own))
+            return -EINVAL;
+        clock = clock & 4 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID;
+    }
     switch (clock) {
     case CLOCK_REALTIME:
     case CLOCK_MONOTONIC:
