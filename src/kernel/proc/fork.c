@@ -328,6 +328,30 @@ SYSCALL0(vfork)
     return clone_task(&q);
 }
 
+SYSCALL1(unshare, u64, flags)
+{
+    struct task *t = current_task();
+    u64 spaces = CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+    u64 shared = CLONE_FILES | CLONE_FS | CLONE_SYSVSEM | CLONE_THREAD | CLONE_SIGHAND | CLONE_VM;
+    if (flags & ~(spaces | shared | CLONE_NEWTIME))
+        return -EINVAL;
+    if (flags & (spaces | CLONE_NEWTIME))
+        return -EPERM;
+    if ((flags & (CLONE_THREAD | CLONE_SIGHAND | CLONE_VM)) && t->tg->live > 1)
+        return -EINVAL;
+    long r = flags & CLONE_FILES ? current_unshare_files() : 0;
+    if (!r && (flags & CLONE_FS)) {
+        struct fs_info *mine = fs_info_clone(t->fs), *old = t->fs;
+        if (!mine)
+            return -ENOMEM;
+        mutex_lock(&tasklist_lock);
+        t->fs = mine;
+        mutex_unlock(&tasklist_lock);
+        fs_info_put(old);
+    }
+    return r;
+}
+
 #define CLONE3_FLAGS (0xffffffffull | CLONE_CLEAR_SIGHAND)
 
 SYSCALL2(clone3, uptr, uargs, u64, size)

@@ -374,6 +374,8 @@ static struct file *open_tmpfile(int dirfd, const char *name, u32 flags, u32 mod
         path_put(&dir);
         return ERR_PTR(r);
     }
+    if (flags & O_EXCL) /* never to be linked */
+        i->flags |= INODE_UNLINKED;
     char text[32];
     fmt_print(text, sizeof(text), "#%lu", (unsigned long)i->ino);
     struct qstr q = qstr_of(text);
