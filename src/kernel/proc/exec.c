@@ -59,6 +59,7 @@ static void apply_exec(struct task *t, struct exec_args *a)
     t->clear_child_tid = t->robust_list = 0;
     t->tls = ~0ull;
     t->tg->execed = true;
+    t->tg->membarrier = 0;
     t->tg->exit_signal = 17;
 }
 

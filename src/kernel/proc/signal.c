@@ -348,6 +348,8 @@ void exit_work(struct regs *r)
     u8 info[128];
     if (t->core.work & WORK_EXIT)
         task_exit(t->tg->exit_code);
+    if (t->core.work & WORK_BARRIER)
+        atomic_and(&t->core.work, ~WORK_BARRIER);
     if (t->core.work & WORK_CPU)
         cpu_watch_check(t);
     if (t->tg->stop_sig)

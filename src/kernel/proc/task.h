@@ -31,6 +31,17 @@ struct sigpending {
     struct list queue;
 };
 
+struct futex_waiter { /* proc/futex.c; under its bucket's lock */
+    struct list link;
+    struct task *task;
+    void *obj; /* key */
+    u64 off;
+    u32 bits, woken;
+    bool pi; /* wants to own the word: woken by a hand-over only */
+    uptr addr; /* pi: of the word */
+    u32 owner; /* pi: tid it waits for */
+};
+
 struct tgroup {
     u32 tgid, pgid, sid;
     u32 live; /* tasks that have not ended */
@@ -63,6 +74,7 @@ struct tgroup {
     struct list posix_timers; /* sys/sys_timer.c */
     u32 posix_timer_next;
     struct list pidfds;
+    u32 membarrier; /* registered commands */
     u32 pdeath_sig;
     bool subreaper;
 };
@@ -87,12 +99,7 @@ struct task {
     bool vfork_waiting, exited;
     long (*restart)(struct task *t); /* -ERESTART_RESTARTBLOCK */
     u64 restart_deadline, restart_arg;
-    struct { /* futex wait */
-        struct list link;
-        void *obj;
-        u64 off;
-        u32 bits, woken;
-    } futex;
+    struct futex_waiter futex;
     struct exec_args *exec; /* handed over to a spare stub */
     char comm[16];
     u64 utime_base;

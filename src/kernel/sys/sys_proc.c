@@ -419,6 +419,5 @@ SYSCALL3(getcpu, uptr, cpu, uptr, node, uptr, unused)
     (void)unused;
     return (cpu && put_user(zero, cpu)) || (node && put_user(zero, node)) ? -EFAULT : 0;
 }
-SYSCALL2(membarrier, int, cmd, u32, flags) { return flags ? -EINVAL : cmd == 0 ? 0 : -EINVAL; }
 SYSCALL1(personality, u32, p) { return p == ~0u || p == 0 ? 0 : -EINVAL; }
 SYSCALL2(sethostname, uptr, name, int, len) { return name && len >= 0 && len <= 64 ? -EPERM : -EINVAL; }
