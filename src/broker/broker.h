@@ -9,10 +9,12 @@
 
 #include <sys/stat.h>
 #include <sys/types.h>
+#include "base/launch_args.h"
 #include "base/layout.h"
 #include "base/types.h"
 #include "broker/control.h"
 #include "wire/broker.h"
+#include "wire/view.h"
 
 #define BROKER_MOUNT_MAX 128
 #define DEFAULT_PIDS 4096
@@ -37,6 +39,7 @@ struct mount {
     dev_t dev;
     char *allow; /* NUL terminated names, then an empty one; NULL = all */
     struct ctl_mount *record; /* the configuration's record */
+    bool views;   /* files may have exec views */
 };
 
 struct handle {
@@ -59,6 +62,25 @@ struct hostfs {
     uid_t outer_uid;
     uid_t own_uid; /* files of this user look like root's inside */
     gid_t own_gid;
+};
+
+/* ---- exec views ---- */
+
+#define BROKER_VIEWS_ASKED 512 /* files one sandbox may have built */
+
+struct views {
+    int fd; /* the pack; -1 = none */
+    bool private;
+    u64 generation, data_end;
+    struct view_stat_row *rows; /* a copy, sorted */
+    u32 count;
+    struct { /* what the builder was asked for */
+        u64 dev, ino;
+        s64 ctime_ns;
+        u64 when; /* monotonic ns */
+    } asked[BROKER_VIEWS_ASKED];
+    u32 asked_count;
+    u64 asked_bytes;
 };
 
 /* ---- byte streams, sessions ---- */
@@ -115,9 +137,23 @@ struct mail_item {
     u8 data[];
 };
 
+/* ---- the kernel image ---- */
+
+struct kernel_segment {
+    u64 addr, size, offset;
+    int prot;
+};
+
+struct kernel_image {
+    struct kernel_segment segment[8];
+    u32 count;
+    u64 entry;
+};
+
 struct broker {
     int epoll_fd, k_fd, d_fd, r_fd;
-    int kernel_fd, views_fd;
+    int kernel_fd;
+    struct views views;
     int empty_fd;              /* an empty directory to be chrooted into */
     int image_fd[FD_IMAGE_MAX];
     u64 image_size[FD_IMAGE_MAX];
@@ -126,7 +162,9 @@ struct broker {
     u32 *event_page;           /* read-only mapping of R's broker page: an address for FUTEX_WAKE, never read */
 
     struct source listener, zygote, signals, control;
-    int boot_socket;           /* LSTN arrives here */
+    struct kernel_image kernel;
+    struct launch_args launch;
+    int boot_socket;           /* the child's reports, then LSTN */
     int lock_fd;               /* state directory, flock held */
     pid_t zygote_pid;
     bool pid_namespace;
@@ -155,6 +193,15 @@ struct broker {
     bool main_done;
     int status;                /* what we exit with */
 };
+
+/* enter.c: in the child */
+int enter_find_vdso(struct launch_args *a);
+int enter_read_image(int fd, struct kernel_image *k);
+int enter_map_image(int fd, const struct kernel_image *k);
+void enter_kernel(const struct kernel_image *k, const struct launch_args *a) __attribute__((noreturn));
+
+/* factory.c */
+int factory_serve(int link);
 
 /* setup.c: before the first guest instruction */
 int setup_rlimits(void);
@@ -202,6 +249,11 @@ int hostfs_fstat(struct hostfs *fs, int fd, struct wire_attr *a, bool hidden);
 s32 hostfs_modify(struct hostfs *fs, struct request *r, struct mount *m); /* hostfs_modify.c: all that writes names */
 s32 hostfs_setattr_fd(struct hostfs *fs, int fd, const struct wire_attr *want, u64 mask, bool opath);
 
+/* views.c */
+void views_init(struct broker *b, const char *path, bool private_pack);
+enum wire_view_state views_find(struct broker *b, const struct mount *m, int opath, const struct stat *st, bool make,
+                                struct wire_view *out);
+
 /* session.c: sessions, rings, mail */
 int session_start(struct broker *b, struct client *c, const struct ctl_run *run, u32 size, int fds[3]);
 struct session *session_main(struct broker *b);
@@ -224,6 +276,7 @@ void control_event(struct broker *b, struct client *c);
 void client_drop(struct broker *b, struct client *c);
 bool client_has_room(struct client *c, u32 size);
 int client_send(struct client *c, u32 type, const void *payload, u32 size);
+int client_send_fd(struct client *c, u32 type, int fd);
 void client_number(struct client *c, u32 type, u32 number);
 void link_note(struct broker *b, const char *f, ...) printf_like(2, 3);
 void link_error(struct broker *b, u32 status, const char *f, ...) printf_like(3, 4);

@@ -66,6 +66,20 @@ int client_send(struct client *c, u32 type, const void *payload, u32 size)
     return 0;
 }
 
+/* One packet without payload and a descriptor. */
+int client_send_fd(struct client *c, u32 type, int fd)
+{
+    struct ctl_header h = { .type = type, .size = sizeof(h), .total = sizeof(h) };
+    union {
+        struct cmsghdr h;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control = { .h = { .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
+    struct iovec v = { &h, sizeof(h) };
+    struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+    memcpy(CMSG_DATA(&control.h), &fd, sizeof(int));
+    return sendmsg(c->source.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
 void client_number(struct client *c, u32 type, u32 number)
 {
     u32 body[2] = { number, 0 };

@@ -32,6 +32,7 @@ enum ctl_type {
     CTL_EXITED,     /* broker -> client: ctl_number: wait status of the session */
     CTL_TEXT,       /* broker -> client: text */
     CTL_NOTE,       /* broker -> client: one line for the user (missing layers, statistics) */
+    CTL_VIEW,       /* broker -> link: no payload; descriptor: a file whose exec view is wanted in the pack */
     CTL_ERROR,      /* broker -> client: text; harena's own failure (exit status 125, or `number` of ctl_error) */
 };
 
@@ -80,6 +81,7 @@ struct ctl_mount {
 #define CTL_MOUNT_ALLOW 1u    /* only the listed names */
 #define CTL_MOUNT_SECRETS 2u  /* hide secrets by name */
 #define CTL_MOUNT_SYSTEM 8u   /* world-readable: no id-mapped mount needed */
+#define CTL_MOUNT_VIEWS 16u   /* its files may have exec views in the pack */
 #define CTL_MOUNT_OPTIONAL 4u /* skip silently when the source does not exist */
 
 struct ctl_config {
@@ -100,6 +102,7 @@ struct ctl_config {
 #define CTL_CONFIG_CGROUP 2u /* the limits hold without the broker's help */
 #define CTL_CONFIG_REQUIRE_LAYERS 4u
 #define CTL_CONFIG_NO_PATCH 8u
+#define CTL_CONFIG_VIEWS_PRIVATE 16u /* the pack is for sandboxes of one directory: see wire/view_pin.h */
 
 struct ctl_run {
     struct ctl_header h;

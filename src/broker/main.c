@@ -206,6 +206,15 @@ static int prepare(struct broker *b)
         link_error(b, 125, "cannot open the guest kernel %s: %s; reinstall harena", path, strerror(errno));
         return -errno;
     }
+    r = enter_read_image(b->kernel_fd, &b->kernel);
+    if (r < 0) {
+        link_error(b, 125, "%s is not a guest kernel of this harena; reinstall harena", path);
+        return r;
+    }
+    if (!b->launch.vdso && (r = enter_find_vdso(&b->launch)) < 0) {
+        link_error(b, 125, "cannot find the host's vDSO in /proc/self/maps: %s", strerror(-r));
+        return r;
+    }
     return 0;
 }
 
@@ -252,10 +261,15 @@ static int start(struct broker *b)
     return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     struct broker *b = &broker;
     syscall(SYS_close_range, LINK_FD + 1, ~0u, 0);
+    if (argc > 1 && !strcmp(argv[1], "factory")) {
+        enter_find_vdso(&b->launch); /* the same in all its children; a failure is told by them */
+        if (factory_serve(LINK_FD) < 0)
+            return 0;
+    }
     prctl(PR_SET_NAME, "harena-broker");
     b->link = &b->clients[0];
     *b->link = (struct client){ .source = { .kind = SOURCE_CLIENT, .fd = LINK_FD }, .is_link = true };

@@ -15,6 +15,7 @@ struct harena_sandbox {
     int link;       /* socket to the broker */
     pid_t guard;    /* guard.c; 0 = not yet, -1 = not any more */
     pid_t broker;   /* 0 = only connected to */
+    int broker_pidfd; /* -1 = our own child */
     bool exited;    /* the broker was reaped */
     int state_fd;   /* our state directory, -1 = anonymous */
     int base_fd;
@@ -24,7 +25,18 @@ struct harena_sandbox {
     u8 *message;    /* the last event's */
     bool closed;
     char note[256]; /* to be told once, before other events */
+    char *views_dir; /* of the pack of exec views, NULL = none */
+    bool views_private;
+    int views;      /* socket to harena-views, -1 = not started */
+    char *views_program;
 };
+
+/* programs.c */
+int find_program(const char *libexec, const char *name, const char *build_sub, char out[PATH_MAX], struct harena_error *err);
+int spawn_broker(const char *libexec, bool factory, int link, pid_t *pid, struct harena_error *err);
+
+/* factory.c */
+int factory_new(struct harena_factory *f, int link, pid_t *pid, int *pidfd, struct harena_error *err);
 
 /* state.c */
 int state_base(struct harena_error *err);
@@ -50,12 +62,18 @@ bool cgroup_has_memory(const char *path);
 u64 cgroup_memory(const char *path);
 bool cgroup_out_of_memory(const struct harena_sandbox *s);
 
+/* views.c */
+bool views_choose(struct harena_sandbox *s, const struct harena_config *c, char path[PATH_MAX]);
+bool views_mount(const struct harena_mount *m);
+void views_build(struct harena_sandbox *s, int fd);
+void views_close(struct harena_sandbox *s);
+
 /* watch.c */
 u64 watch_memory(int broker, const char *cgroup);
 
 /* message.c */
 int message_send(int fd, void *message, u32 size, const int *fds, u32 fd_count, struct harena_error *err);
-int message_receive(int fd, u8 **out, struct harena_error *err);
+int message_receive(int fd, u8 **out, int *passed, struct harena_error *err); /* *passed: a descriptor that came, or -1; NULL = none is wanted */
 int stdio_fresh(int fd, bool write);
 
 #endif

@@ -33,7 +33,14 @@ struct harena_mount {
     const char *const *allow; /* NULL-terminated names that may be seen directly below source; NULL = all */
 };
 
+/* A process that makes brokers by fork: for programs that create many sandboxes; each costs less than half of the time then.
+ * Threads may share one. Close it when no sandbox made with it is to be created any more; those that run go on. */
+struct harena_factory;
+int harena_factory_open(const char *libexec, struct harena_factory **out, struct harena_error *err);
+void harena_factory_close(struct harena_factory *f);
+
 struct harena_config {
+    struct harena_factory *factory; /* NULL = an exec of the broker */
     const char *name;     /* NULL = a random one */
     const char *hostname; /* NULL = the name */
     u64 memory_max;       /* bytes, 0 = none */

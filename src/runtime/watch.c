@@ -106,7 +106,7 @@ static char *read_answer(int fd, u32 timeout_ms, struct harena_error *err)
             harena_error_set(err, 125, "the sandbox's kernel does not answer");
             break;
         }
-        int r = message_receive(fd, &message, err);
+        int r = message_receive(fd, &message, NULL, err);
         if (r < 0)
             break;
         if (r == 0) {

@@ -110,11 +110,6 @@ struct wire_attr { /* what the guest may know of a host file; ids virtualised by
 };
 #define WIRE_ATTR_HIDDEN 1u /* a secret shown as an empty file */
 
-struct wire_view { /* where the view pack (FD_VIEWS) holds a host file, see wire/view_format.h */
-    u64 entry_off; /* of the view entry in the pack; 0: none */
-    u64 copy_off, copy_size; /* full copy of the file, page aligned; copy_size 0: none */
-};
-
 /* Paths are relative to the mount's root, NUL terminated, at most 4096 bytes with the NUL, without "." or ".."
  * components or empty ones; "" is the root itself. The broker opens them with openat2 RESOLVE_BENEATH |
  * RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV; the guest kernel resolves links itself. */
@@ -129,7 +124,7 @@ enum wire_op {
     WIRE_PROCS,   /* part of the answer to MAIL_PROCS; arg[0]: its token, arg[1]: 1 = more follows; data: lines, see struct mail_procs */
     WIRE_TRACE,   /* data: whole lines (kernel/sys/trace.h) -> EAGAIN: the reader is slow, send them again later */
     /* hostfs, synchronous */
-    WIRE_LOOKUP = 32, /* data: path -> wire_attr (arg[0]: 1 = also wire_view behind it when there is one) */
+    WIRE_LOOKUP = 32, /* data: path; arg[0]: WIRE_VIEW_* flags -> wire_attr; value: enum wire_view_state, READY: wire_view behind */
     WIRE_READDIR,     /* data: path; arg[0]: cookie (0 = start) -> entries wire_dirent..., value = next cookie, 0 at end */
     WIRE_READLINK,    /* data: path -> target */
     WIRE_OPEN,        /* data: path; arg[0]: O_RDONLY|O_WRONLY|O_RDWR -> value = handle, data wire_attr (regular files only) */
@@ -149,6 +144,19 @@ enum wire_op {
     WIRE_SETATTR,     /* data: wire_attr then path (by path: chmod, utimens, truncate); arg[0] mask -> wire_attr */
     WIRE_STATFS,      /* -> wire_statfs */
 };
+#define WIRE_VIEW_MAKE 1u /* have the exec view built when there is none yet */
+
+enum wire_view_state {
+    WIRE_VIEW_NONE,
+    WIRE_VIEW_READY,   /* the pack (FD_VIEWS) holds this version of the file */
+    WIRE_VIEW_PENDING, /* somebody was asked to build it: ask again in some ms */
+};
+
+struct wire_view { /* where the view pack (FD_VIEWS) holds a host file, see wire/view_format.h */
+    u64 entry_off; /* of the view_entry */
+    u64 data_end;  /* of the pack: everything the entry refers to lies below */
+};
+
 #define WIRE_SET_MODE 1u
 #define WIRE_SET_SIZE 2u
 #define WIRE_SET_ATIME 4u

@@ -160,8 +160,8 @@ void event_dispatch(struct regs *r)
             signal_force(ti.sig, ti.code, ti.addr);
         }
         break;
-    default:
-        signal_force(ti.sig, ti.code, ti.addr);
+    default: /* the address of an instruction */
+        signal_force(ti.sig, ti.code, mm_view_original(t->mm, ti.addr));
     }
 }
 

@@ -68,14 +68,14 @@ long vma_map_file(struct vma *v, u64 start, u64 end)
 }
 
 /* The view of a private executable mapping, or NULL. */
-static struct vview *view_get(struct file *f, int prot, int flags)
+static struct vview *view_get(struct file *f, int prot, int flags, bool make)
 {
     if (!f->ops->view || (flags & MAP_TYPE) != MAP_PRIVATE || prot & PROT_WRITE)
         return NULL;
     struct vview *w = knew(struct vview);
     if (!w)
         return NULL;
-    if (f->ops->view(f, &w->e, &w->fd) || !w->e.seg_count || w->e.seg_count > VIEW_SEG_MAX || !w->e.tramp_len ||
+    if (f->ops->view(f, make, &w->e, &w->fd) || !w->e.seg_count || w->e.seg_count > VIEW_SEG_MAX || !w->e.tramp_len ||
         w->e.tramp_len > VIEW_TRAMP_MAX || w->e.span > VIEW_SPAN_MAX || w->e.tramp_vaddr != w->e.span ||
         (w->e.span | w->e.tramp_len | w->e.tramp_off) & (PAGE_SIZE - 1)) {
         kfree(w);
@@ -269,8 +269,10 @@ long mm_map(struct mm *mm, u64 addr, u64 size, int prot, int flags, struct file 
         }
         m->refs = 1;
         m->file = f;
-        /* Whoever maps a library reserves its span first, often not executable: leave room for the trampolines. */
-        struct vview *w = prot & PROT_EXEC || (!off && !(flags & MAP_FIXED)) ? view_get(f, prot, flags) : NULL;
+        /* Whoever maps a library reserves its span first, often not executable: leave room for the trampolines. glibc's
+         * loader gives itself away by MAP_DENYWRITE. */
+        bool make = prot & PROT_EXEC || flags & MAP_DENYWRITE;
+        struct vview *w = make || (!off && !(flags & MAP_FIXED)) ? view_get(f, prot, flags, make) : NULL;
         if (w && !off)
             behind = w->e.tramp_len;
         if (prot & PROT_EXEC)

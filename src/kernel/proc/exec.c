@@ -10,8 +10,10 @@
 #include "loader/exec.h"
 #include "mm/mm.h"
 #include "proc/cred.h"
+#include "proc/cputime.h"
 #include "proc/exec.h"
 #include "proc/futex.h"
+#include "proc/posix_timer.h"
 #include "proc/slot.h"
 #include "proc/task.h"
 #include "sys/syscall.h"
@@ -63,11 +65,13 @@ static void apply_exec(struct task *t, struct exec_args *a)
     t->files = files_unshare(t->files);
     files_close_on_exec(t->files);
     mutex_lock(&tasklist_lock);
+    posix_timers_drop_locked(t->tg);
     signal_flush_on_exec(t);
     mutex_unlock(&tasklist_lock);
     t->clear_child_tid = t->robust_list = 0;
     t->tls = ~0ull;
     t->tg->execed = true;
+    t->tg->membarrier = 0;
     t->tg->exit_signal = 17;
 }
 
@@ -83,6 +87,7 @@ void exec_finish(struct task *t, struct exec_args *a)
     long e = exec_load(a, t->mm, r);
     exec_free(a);
     vfork_release(t);
+    cpu_watch_start(t);
     if (e)
         group_exit(9);
     r->nr = ~0ull;
@@ -123,6 +128,7 @@ static long do_exec(int dirfd, uptr upath, uptr argv, uptr envp, int flags)
     t->mm = mm;
     t->exec = a;
     alive_end(&t->core.alive); /* the stub's from now on */
+    cputime_leave_stub(t);
     r = stub_hand_over(t);
     if (r) {
         alive_begin(&t->core.alive);

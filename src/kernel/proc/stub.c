@@ -10,6 +10,7 @@
 #include "host/host.h"
 #include "host/hostabi.h"
 #include "mm/mm.h"
+#include "proc/cputime.h"
 #include "proc/exec.h"
 #include "proc/slot.h"
 #include "proc/task.h"
@@ -72,6 +73,7 @@ static noreturn_fn void stub_main(int i)
     pool.stub[i].alive.word = 0;
     atomic_store(&pool.stub[i].state, STUB_FREE);
     service_wake();
+    cputime_enter_stub(t);
     struct exec_args *a = t->exec;
     t->exec = NULL;
     exec_finish(t, a);

@@ -10,6 +10,7 @@
 #include "mm/mm.h"
 #include "proc/cred.h"
 #include "proc/exec.h"
+#include "proc/pidfd.h"
 #include <linux/resource.h>
 #include <linux/time.h>
 
@@ -119,6 +120,7 @@ void task_free(struct task *t)
 
 void tgroup_release_locked(struct tgroup *tg)
 {
+    pidfd_gone_locked(tg);
     struct sigqueue *q;
     list_for_each(q, &tg->shared.queue, link)
         kfree(q);
