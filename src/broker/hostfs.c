@@ -86,7 +86,7 @@ int hostfs_mount(struct hostfs *fs, struct ctl_mount *record, const char *source
     if (fd < 0)
         return -errno;
     struct stat st;
-    struct statfs sf;
+    struct statfs sf = { 0 };
     int result = 0;
     if (fstat(fd, &st) < 0 || fstatfs(fd, &sf) < 0)
         result = -errno;
