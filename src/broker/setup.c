@@ -168,8 +168,7 @@ int setup_boot_mail(struct broker *b)
     getrandom(m->seed, sizeof(m->seed), 0);
     snprintf(m->hostname, sizeof(m->hostname), "%.64s", c->hostname);
     random_id(m->boot_id);
-    views_init(b, c->views_off && c->views_off < c->h.total ? (char *)c + c->views_off : NULL,
-               c->flags & CTL_CONFIG_VIEWS_PRIVATE);
+    views_init(b, c);
     u32 head[2] = { 1, at };
     pwrite(b->r_fd, m, at, R_MAIL);
     pwrite(b->r_fd, head, 8, R_CONTROL_BROKER + offsetof(struct r_control_broker, mail_seq));

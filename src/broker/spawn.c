@@ -62,7 +62,7 @@ static bool put_file(int dir, const char *name, const char *text)
 static int place_descriptors(struct child *c)
 {
     struct broker *b = c->b;
-    int from[9] = { b->k_fd, b->d_fd, b->r_fd, -1, -1, -1, -1, b->views.fd, c->boot_socket };
+    int from[9] = { b->k_fd, b->d_fd, b->r_fd, -1, -1, -1, b->views[1].fd, b->views[0].fd, c->boot_socket };
     for (u32 i = 0; i < b->image_count; i++)
         from[FD_IMAGE0 + i] = b->image_fd[i];
     for (int i = 0; i < 9; i++)

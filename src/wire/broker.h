@@ -147,11 +147,13 @@ enum wire_op {
 
 enum wire_view_state {
     WIRE_VIEW_NONE,
-    WIRE_VIEW_READY,   /* the pack (FD_VIEWS) holds this version of the file */
+    WIRE_VIEW_READY,   /* a pack holds this version of the file */
     WIRE_VIEW_PENDING, /* somebody was asked to build it: ask again in some ms */
 };
 
-struct wire_view { /* where the view pack (FD_VIEWS) holds a host file, see wire/view_format.h */
+struct wire_view { /* where a view pack holds a host file, see wire/view_format.h */
+    u32 pack; /* FD_VIEWS or FD_VIEWS_OWN */
+    u32 pad;
     u64 entry_off; /* of the view_entry */
     u64 data_end;  /* of the pack: everything the entry refers to lies below */
 };
@@ -208,7 +210,6 @@ struct mail_boot {
     char build_id[26];
     u32 mount_count;
     u32 mounts_off; /* of the first mail_mount, from the mail's start */
-    u64 views_size; /* of the pack at FD_VIEWS, 0 = none */
 };
 #define BOOT_VERBOSE 1u
 #define BOOT_TRACE 2u

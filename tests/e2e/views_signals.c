@@ -238,6 +238,7 @@ static void cancels(int count)
 int main(int argc, char **argv)
 {
     (void)argc, (void)argv, (void)main_start;
+    setvbuf(stdout, NULL, _IONBF, 0);
     main_end = (unsigned long)main + 4096; /* main is the last function, and not larger */
 #ifndef NO_BACKTRACE
     void *warm[4];

@@ -129,8 +129,7 @@ static bool view_at(struct mm *mm, u64 addr, u32 kind, struct vview *out)
 /* The container lies mapped in every stub, and the entry's bounds were checked when it was read. */
 static struct view_source view_source_of(const struct vview *w)
 {
-    u64 n = w->fd == FD_VIEWS ? FD_IMAGE_MAX : (u64)(w->fd - FD_IMAGE0);
-    return (struct view_source){.mem = (const void *)(IMAGE_BASE + n * IMAGE_STRIDE),
+    return (struct view_source){.mem = (const void *)CONTAINER_BASE(w->fd),
                                 .size = w->e.sites_off + (u64)w->e.sites_count * sizeof(struct view_site)};
 }
 

@@ -310,11 +310,12 @@ static long host_read(struct file *f, struct uio *u, u64 *pos)
 {
     struct host_inode *h = host_of(f->inode);
     long done = 0, r = 0;
+    u32 pack;
     u64 copy;
     mutex_lock(&h->i.lock);
-    if (host_view_copy(h, &copy)) {
+    if (host_view_copy(h, &pack, &copy)) {
         if (*pos < h->i.size && u->resid) {
-            r = uio_write_to(u, (const char *)PACK_BASE + copy + *pos, MIN(u->resid, h->i.size - *pos));
+            r = uio_write_to(u, (const char *)CONTAINER_BASE(pack) + copy + *pos, MIN(u->resid, h->i.size - *pos));
             *pos += r > 0 ? (u64)r : 0;
         }
         mutex_unlock(&h->i.lock);
@@ -460,12 +461,13 @@ static long map_window(struct host_inode *h, u64 off, u64 max, struct map_extent
 static long host_map(struct file *f, u64 off, u64 max, bool shared, bool write_shared, struct map_extent *out)
 {
     struct host_inode *h = host_of(f->inode);
+    u32 pack;
     u64 copy;
     if (write_shared)
         return -EACCES;
     mutex_lock(&h->i.lock);
-    if (!shared && off < PAGE_UP(h->i.size) && host_view_copy(h, &copy)) {
-        *out = (struct map_extent){.fd = FD_VIEWS, .off = copy + off, .size = MIN(PAGE_UP(max), PAGE_UP(h->i.size) - off)};
+    if (!shared && off < PAGE_UP(h->i.size) && host_view_copy(h, &pack, &copy)) {
+        *out = (struct map_extent){.fd = (int)pack, .off = copy + off, .size = MIN(PAGE_UP(max), PAGE_UP(h->i.size) - off)};
         h->map_count++;
         mutex_unlock(&h->i.lock);
         return 0;
