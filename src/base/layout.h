@@ -39,6 +39,8 @@
 /* Read-only images and the view packs, mapped whole in every stub for the kernel's own reading. */
 #define IMAGE_BASE 0x7f8000000000ul
 #define IMAGE_STRIDE 0x1000000000ul /* 64 GiB; image n at IMAGE_BASE + n * IMAGE_STRIDE, what FD_IMAGE0 + n holds at index n */
+#define HOST_VDSO_BASE 0x7fe000000000ul /* the host's vDSO and its data are moved here */
+#define HOST_VDSO_SIZE 0x100000ul
 
 /* Host descriptor slots in every stub. */
 #define FD_K 0

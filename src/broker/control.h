@@ -23,11 +23,12 @@ enum ctl_type {
     CTL_RUN,        /* client -> broker: struct ctl_run; descriptors: in, out, err */
     CTL_SIGNAL,     /* client -> broker: struct ctl_number: signal to this connection's session */
     CTL_WINSIZE,    /* client -> broker: struct ctl_winsize */
-    CTL_KILL,       /* client -> broker: end the sandbox */
-    CTL_PROCS,      /* client -> broker: -> CTL_TEXT */
-    CTL_TRACE,      /* client -> broker: ctl_number 1 on, 0 off; -> CTL_TEXT ... until closed */
+    CTL_KILL,       /* client -> broker: ctl_number: 0 ends the sandbox, else a signal to the main session's program; then the
+                     * connection is closed */
+    CTL_PROCS,      /* client -> broker: -> CTL_TEXT ..., then the connection is closed; lines: struct mail_procs */
+    CTL_TRACE,      /* client -> broker: ctl_trace; -> CTL_TEXT ... until closed: lines of kernel/sys/trace.h */
     CTL_READY,      /* broker -> link: the guest kernel has booted and takes orders */
-    CTL_STARTED,    /* broker -> client: ctl_number: the session's pid */
+    CTL_STARTED,    /* broker -> client: ctl_number: 0, or the errno why not, and enum spawn_step << 16 */
     CTL_EXITED,     /* broker -> client: ctl_number: wait status of the session */
     CTL_TEXT,       /* broker -> client: text */
     CTL_NOTE,       /* broker -> client: one line for the user (missing layers, statistics) */
@@ -55,6 +56,11 @@ struct ctl_error {
     u32 status; /* exit status for the user */
     u32 pad;
     char text[];
+};
+
+struct ctl_trace {
+    struct ctl_header h;
+    u64 calls[8]; /* as in struct mail_trace; none: off */
 };
 
 struct ctl_winsize {
@@ -97,14 +103,15 @@ struct ctl_config {
     char pad[7];
 };
 #define CTL_CONFIG_VERBOSE 1u
-#define CTL_CONFIG_TRACE 2u
+#define CTL_CONFIG_CGROUP 2u /* the limits hold without the broker's help */
 #define CTL_CONFIG_REQUIRE_LAYERS 4u
 #define CTL_CONFIG_NO_PATCH 8u
 
 struct ctl_run {
     struct ctl_header h;
     u32 flags; /* CTL_RUN_* */
-    u32 uid, gid;
+    u32 user_off;
+    u32 pad;
     u16 rows, cols, xpixel, ypixel;
     u32 argc, envc;
     u32 cwd_off, strings_off; /* as in struct mail_spawn */

@@ -17,8 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DEFAULT_PIDS 4096
-
 u64 monotonic_ns(void)
 {
     struct timespec t;
@@ -160,8 +158,7 @@ int setup_boot_mail(struct broker *b)
     m->mounts_off = sizeof(*m);
     m->h = (struct mail_header){ .type = MAIL_BOOT, .size = at };
     m->wire_version = WIRE_VERSION;
-    m->flags = (c->flags & CTL_CONFIG_VERBOSE ? BOOT_VERBOSE : 0) | (c->flags & CTL_CONFIG_TRACE ? BOOT_TRACE : 0) |
-               (c->flags & CTL_CONFIG_NO_PATCH ? BOOT_NO_PATCH : 0);
+    m->flags = (c->flags & CTL_CONFIG_VERBOSE ? BOOT_VERBOSE : 0) | (c->flags & CTL_CONFIG_NO_PATCH ? BOOT_NO_PATCH : 0);
     m->memory_max = c->memory_max;
     m->pids_max = c->pids_max;
     m->cpu_count = sysconf(_SC_NPROCESSORS_ONLN);

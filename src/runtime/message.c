@@ -67,7 +67,8 @@ int message_receive(int fd, u8 **out, int *passed, struct harena_error *err)
 {
     u8 *message = NULL;
     u32 have = 0;
-    *passed = -1;
+    if (passed)
+        *passed = -1;
     for (;;) {
         union {
             struct ctl_header h;
@@ -78,7 +79,8 @@ int message_receive(int fd, u8 **out, int *passed, struct harena_error *err)
             char room[CMSG_SPACE(sizeof(int))];
         } control;
         struct iovec v = { &p, sizeof(p) };
-        struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+        struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = passed ? &control : NULL,
+                            .msg_controllen = passed ? sizeof(control) : 0 };
         ssize_t n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
         struct cmsghdr *cm = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
         if (cm && cm->cmsg_level == SOL_SOCKET && cm->cmsg_type == SCM_RIGHTS && *passed < 0)

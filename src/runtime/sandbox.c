@@ -15,10 +15,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LINK_FD 3 /* of the broker */
-
-extern char **environ;
-
 void harena_error_set(struct harena_error *err, int status, const char *f, ...)
 {
     if (!err)
@@ -28,36 +24,6 @@ void harena_error_set(struct harena_error *err, int status, const char *f, ...)
     vsnprintf(err->text, sizeof(err->text), f, ap);
     va_end(ap);
     err->status = status;
-}
-
-/* ---- finding our programs ---- */
-
-static bool try_place(char out[PATH_MAX], const char *dir, const char *sub, const char *name)
-{
-    int n = snprintf(out, PATH_MAX, "%s%s%s%s%s", dir, *sub ? "/" : "", sub, "/", name);
-    return n < PATH_MAX && access(out, R_OK) == 0;
-}
-
-/* libexec, or beside the running program: installed (../libexec/harena) or in a build tree. */
-static int find_program(const char *libexec, const char *name, const char *build_sub, char out[PATH_MAX], struct harena_error *err)
-{
-    char self[PATH_MAX];
-    if (libexec) {
-        if (try_place(out, libexec, "", name))
-            return 0;
-    } else {
-        ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-        self[n > 0 ? n : 0] = 0;
-        char *slash = strrchr(self, '/');
-        if (slash)
-            *slash = 0;
-        const char *const subs[] = { "", "../libexec/harena", build_sub, "../..", "../kernel" };
-        for (size_t i = 0; i < ARRAY_COUNT(subs); i++)
-            if (try_place(out, self, subs[i], name))
-                return 0;
-    }
-    harena_error_set(err, 125, "%s was not found beside the program; reinstall harena or set HARENA_LIBEXEC", name);
-    return -1;
 }
 
 /* ---- messages as one block ---- */
@@ -114,7 +80,7 @@ static int send_config(struct harena_sandbox *s, const struct harena_config *c, 
     struct ctl_config head = {
         .h.type = CTL_CONFIG, .version = CTL_VERSION, .memory_max = c->memory_max, .pids_max = c->pids_max,
         .timeout_ms = c->timeout_ms, .mount_count = c->mount_count,
-        .flags = (c->verbose ? CTL_CONFIG_VERBOSE : 0) | (c->trace ? CTL_CONFIG_TRACE : 0) |
+        .flags = (c->verbose ? CTL_CONFIG_VERBOSE : 0) | (s->memory_held ? CTL_CONFIG_CGROUP : 0) |
                  (c->require_layers ? CTL_CONFIG_REQUIRE_LAYERS : 0) | (c->no_patch ? CTL_CONFIG_NO_PATCH : 0),
     };
     snprintf(head.name, sizeof(head.name), "%s", s->name);
@@ -139,49 +105,27 @@ static int send_config(struct harena_sandbox *s, const struct harena_config *c, 
     return r;
 }
 
-static int spawn_broker(struct harena_sandbox *s, const char *path, int link, struct harena_error *err)
-{
-    posix_spawn_file_actions_t fa;
-    posix_spawnattr_t at;
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawn_file_actions_init(&fa);
-    posix_spawn_file_actions_adddup2(&fa, link, LINK_FD);
-    posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDWR, 0);
-    posix_spawn_file_actions_adddup2(&fa, 0, 1);
-    posix_spawnattr_init(&at);
-    posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    posix_spawnattr_setsigmask(&at, &none);
-    posix_spawnattr_setsigdefault(&at, &all);
-    char *const argv[] = { "harena-broker", NULL }, *const env[] = { NULL };
-    int error = posix_spawn(&s->broker, path, &fa, &at, argv, env);
-    posix_spawnattr_destroy(&at);
-    posix_spawn_file_actions_destroy(&fa);
-    if (!error)
-        return 0;
-    s->broker = 0;
-    harena_error_set(err, 125, "cannot start %s: %s", path, strerror(error));
-    return -1;
-}
-
 int harena_create(const struct harena_config *c, struct harena_sandbox **out, struct harena_error *err)
 {
-    char broker[PATH_MAX], kernel[PATH_MAX];
+    char kernel[PATH_MAX];
     int pair[2] = { -1, -1 }, listener = -1;
     struct harena_sandbox *s = calloc(1, sizeof(*s));
     if (!s)
         abort();
-    s->link = s->state_fd = s->views = -1;
+    s->link = s->state_fd = s->views = s->broker_pidfd = -1;
+    snprintf(s->root, sizeof(s->root), "default");
+    for (u32 i = 0; i < c->mount_count; i++)
+        if (!strcmp(c->mounts[i].target, "/") && c->mounts[i].source)
+            snprintf(s->root, sizeof(s->root), "%s", c->mounts[i].source);
     s->base_fd = state_base(err);
-    if (s->base_fd < 0 || find_program(c->libexec, "harena-broker", "../broker", broker, err) < 0 ||
-        find_program(c->libexec, "harena-kernel", "../launch", kernel, err) < 0)
+    if (s->base_fd < 0 || find_program(c->libexec, "harena-kernel", "../launch", kernel, err) < 0)
         goto fail;
     if (c->anonymous)
         snprintf(s->name, sizeof(s->name), "%s", c->name ?: "harena");
     else if (state_create(s, c->name, &listener, err) < 0)
         goto fail;
-    if (cgroup_create(s, c->memory_max, c->pids_max ? c->pids_max + 16 : 0, err) < 0) {
+    s->memory_held = cgroup_create(s, c->memory_max, c->pids_max ? c->pids_max + 16 : 0, err) == 0;
+    if (!s->memory_held) {
         if (c->require_layers)
             goto fail;
         if (err)
@@ -200,7 +144,8 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
     bool early = !s->cgroup_count && c->mount_count < 64;
     int r = early ? send_config(s, c, kernel, listener, err) : 0;
     if (r == 0)
-        r = spawn_broker(s, broker, pair[1], err);
+        r = c->factory ? factory_new(c->factory, pair[1], &s->broker, &s->broker_pidfd, err)
+                       : spawn_broker(c->libexec, false, pair[1], &s->broker, err);
     close(pair[1]);
     if (r < 0)
         goto fail;
@@ -227,7 +172,7 @@ int harena_connect(const char *name, struct harena_sandbox **out, struct harena_
     if (!s)
         abort();
     s->link = fd;
-    s->state_fd = s->base_fd = s->views = -1;
+    s->state_fd = s->base_fd = s->views = s->broker_pidfd = -1;
     snprintf(s->name, sizeof(s->name), "%s", name);
     *out = s;
     return 0;
@@ -239,16 +184,17 @@ int harena_start(struct harena_sandbox *s, const struct harena_command *c, struc
 {
     struct block b = { 0 };
     struct ctl_run head = { .h.type = CTL_RUN, .flags = (c->tty ? CTL_RUN_TTY : 0) | (s->broker ? CTL_RUN_MAIN : 0),
-                            .uid = c->uid, .gid = c->gid, .rows = c->rows, .cols = c->cols, .xpixel = c->xpixel,
+                            .rows = c->rows, .cols = c->cols, .xpixel = c->xpixel,
                             .ypixel = c->ypixel };
     block_add(&b, &head, sizeof(head));
-    u32 cwd = block_string(&b, c->cwd ?: "/"), strings = b.size, argc = 0, envc = 0;
+    u32 cwd = block_string(&b, c->cwd ?: "/"), user = block_string(&b, c->user ?: "0"), strings = b.size, argc = 0, envc = 0;
     for (; c->argv[argc]; argc++)
         block_string(&b, c->argv[argc]);
     for (; c->env && c->env[envc]; envc++)
         block_string(&b, c->env[envc]);
     struct ctl_run *run = (void *)b.data;
     run->cwd_off = cwd;
+    run->user_off = user;
     run->strings_off = strings;
     run->argc = argc;
     run->envc = envc;
@@ -354,12 +300,19 @@ int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_ev
 /* Reaps the broker and says why it ended if that was not in good order. */
 static void reap(struct harena_sandbox *s)
 {
-    if (s->broker > 0 && !s->exited) {
-        int status;
-        while (waitpid(s->broker, &status, 0) < 0 && errno == EINTR)
+    if (s->broker <= 0 || s->exited)
+        return;
+    if (s->broker_pidfd >= 0) { /* the factory's child: its host reaps it */
+        struct pollfd p = { .fd = s->broker_pidfd, .events = POLLIN };
+        while (poll(&p, 1, -1) < 0 && errno == EINTR)
             ;
-        s->exited = true;
+        close(s->broker_pidfd);
+        s->broker_pidfd = -1;
+    } else {
+        while (waitpid(s->broker, NULL, 0) < 0 && errno == EINTR)
+            ;
     }
+    s->exited = true;
 }
 
 int harena_wait(struct harena_sandbox *s, int *wait_status, struct harena_error *err)
@@ -403,17 +356,22 @@ int harena_winsize(struct harena_sandbox *s, u16 rows, u16 cols, u16 xpixel, u16
     return message_send(s->link, &m, sizeof(m), NULL, 0, err);
 }
 
-int harena_kill(const char *name, struct harena_error *err)
+int harena_kill(const char *name, int signal, struct harena_error *err)
 {
     int fd = state_connect(name, err);
     if (fd < 0)
         return -1;
-    struct ctl_number m = { .h.type = CTL_KILL };
+    struct ctl_number m = { .h.type = CTL_KILL, .number = signal };
     int r = message_send(fd, &m, sizeof(m), NULL, 0, err);
-    char end;
-    if (!r) /* the connection closes when everything is gone */
-        while (recv(fd, &end, 1, 0) < 0 && errno == EINTR)
-            ;
+    u8 *answer = NULL;
+    if (!r && message_receive(fd, &answer, NULL, err) > 0) { /* the connection closes when everything is done */
+        struct ctl_error *e = (void *)answer;
+        if (e->h.type == CTL_ERROR && e->h.size >= sizeof(*e)) {
+            harena_error_set(err, e->status, "%s", e->text);
+            r = -1;
+        }
+    }
+    free(answer);
     close(fd);
     return r;
 }

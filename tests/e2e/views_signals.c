@@ -113,6 +113,28 @@ static void __attribute__((noinline)) storm(unsigned long count)
     close(p[1]);
 }
 
+static volatile int rang;
+
+static void on_ring(int s, siginfo_t *si, void *u)
+{
+    (void)s, (void)si, (void)u;
+    rang = 1;
+}
+
+/* A signal for a program that makes no system calls: none may be lost, wherever it arrives. */
+static void clocks(int count)
+{
+    struct timespec t;
+    handle(SIGALRM, on_ring, 0);
+    for (int i = 0; i < count; i++) {
+        struct itimerval v = {{0, 0}, {0, 50 + i % 100}};
+        rang = 0;
+        CHECK(!setitimer(ITIMER_REAL, &v, NULL));
+        while (!rang)
+            clock_gettime(CLOCK_MONOTONIC, &t);
+    }
+}
+
 static sigjmp_buf back;
 static volatile int jumps, armed;
 
@@ -250,6 +272,8 @@ int main(int argc, char **argv)
     puts("storm");
     jumping(2000);
     puts("jumping");
+    clocks(500);
+    puts("clocks");
     restarts();
     puts("restarts");
     cancels(240);

@@ -14,12 +14,14 @@
 #include "host/hostabi.h"
 #include "mm/mm.h"
 #include "proc/task.h"
+#include "sys/trace.h"
 #include <asm/signal.h>
 #include <asm/sigcontext.h>
 #include <asm/siginfo.h>
 #include <asm/ucontext.h>
 
 extern char exit_lo[], exit_hi[], event_entry[], ret_to_user[];
+extern char gvdso_start[], gvdso_end[];
 extern const u64 kfixup_start[], kfixup_end[];
 
 u64 user_fixup(u64 ip)
@@ -30,10 +32,11 @@ u64 user_fixup(u64 ip)
     return 0;
 }
 
-/* Also when the kernel is in the host's vDSO: then only the stack tells. */
+/* Also when the kernel is in the host's vDSO: then only the stack tells. The guest's vDSO lies in the image, and is guest code. */
 static bool in_kernel(const struct carrier *c, const struct sigcontext *s)
 {
-    return s->rip - KIMAGE_BASE < KIMAGE_SIZE || c->kstack_top - s->rsp <= SLOT_KSTACK_SIZE;
+    return (s->rip - KIMAGE_BASE < KIMAGE_SIZE && s->rip - (u64)gvdso_start >= (u64)(gvdso_end - gvdso_start)) ||
+           c->kstack_top - s->rsp <= SLOT_KSTACK_SIZE;
 }
 
 static void save_regs(const struct sigcontext *s, struct regs *r)
@@ -99,16 +102,24 @@ struct regs *current_regs(void) { return (struct regs *)(this_carrier()->kstack_
 void syscall_dispatch(struct regs *r);
 void syscall_again(struct regs *r);
 
+static long dispatch_slowly(struct regs *r, u32 nr, syscall_fn fn)
+{
+    if (!fn)
+        boot_count_unknown(nr);
+    if (trace_active)
+        return trace_call(nr, fn, (u64[]){r->rdi, r->rsi, r->rdx, r->r10, r->r8, r->r9});
+    return -ENOSYS;
+}
+
 void syscall_dispatch(struct regs *r)
 {
     u32 nr = (u32)r->nr;
     syscall_fn fn = nr < SYSCALL_COUNT ? syscall_table[nr] : NULL;
-    if (unlikely(!fn)) {
-        boot_count_unknown(nr);
-        r->rax = (u64)-ENOSYS;
-        return;
-    }
-    long v = fn(r->rdi, r->rsi, r->rdx, r->r10, r->r8, r->r9);
+    long v;
+    if (unlikely(!fn || trace_active))
+        v = dispatch_slowly(r, nr, fn);
+    else
+        v = fn(r->rdi, r->rsi, r->rdx, r->r10, r->r8, r->r9);
     r->rax = (u64)v;
     if (unlikely(v <= -512 && v >= -516)) /* a restart code: the exit path decides */
         atomic_or(&current_task()->core.work, WORK_SIGNAL);
@@ -161,9 +172,8 @@ void carrier_start(struct carrier *c);
 void carrier_start(struct carrier *c)
 {
     c->tid = c->task->core.host_tid;
-    c->robust.next = &c->robust.next;
-    c->robust.futex_offset = -8;
-    host_robust_list(&c->robust, sizeof(c->robust));
+    robust_begin(c);
+    alive_begin(&c->task->core.alive);
     host_sigaltstack(carrier_slot_base(c->slot) + SLOT_ALTSTACK, SLOT_ALTSTACK_SIZE);
     if (c->task->tls != ~0ull)
         __asm__ volatile("wrfsbase %0" ::"r"(c->task->tls));

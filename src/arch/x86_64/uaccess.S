@@ -25,8 +25,8 @@ user_copy:
 2:      rep movsb
 3:      mov     %rcx,%rax
         ret
-        FIX     1b, 3b
-        FIX     11b, 3b
+        FIX     1b, 2b                  /* up to the byte that faults */
+        FIX     11b, 2b
         FIX     2b, 3b
 
 /* u64 user_zero(void *dst, u64 size) */

@@ -25,6 +25,7 @@ struct task *current_task(void);
 const struct cred *current_cred(void);
 struct fs_info *current_fs(void); /* cwd, root, umask: vfs/fs_info.h */
 struct files *current_files(void);
+long current_unshare_files(void); /* a descriptor table of one's own */
 struct mm *current_mm(void);
 u32 current_tid(void);
 u32 current_tgid(void);
@@ -34,7 +35,7 @@ void send_signal_current(int sig); /* SIGPIPE, SIGXFSZ to the calling thread */
 bool cred_in_group(const struct cred *c, u32 gid); /* fsgid or supplementary */
 bool capable(int cap); /* of the current task: CAP_* number */
 
-/* tty and file owners: signals to processes by id. -ESRCH. */
+/* tty and file owners: signals to processes by id. -ESRCH. sig 0: only looks. */
 long signal_pgrp(u32 pgid, int sig);
 long signal_pid(u32 pid, int sig);
 

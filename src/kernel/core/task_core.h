@@ -6,6 +6,8 @@
 
 #define WORK_SIGNAL 1u  /* an unblocked signal is pending, or the group stops */
 #define WORK_EXIT 2u    /* the task must end: group exit, exec by another thread, SIGKILL */
+#define WORK_BARRIER 16u /* membarrier(2) waits for this task to pass the exit path */
+#define WORK_CPU 8u     /* timers on cpu time are to be looked at */
 #define WORK_MASK 4u    /* a saved signal mask must be put back */
 
 #define WAKE_RUNNING 0u
@@ -19,6 +21,7 @@ struct task_core {
     u32 wake; /* WAKE_*: the futex word it sleeps on */
     u32 host_tid; /* of its carrier; written by the host's clone (PARENT_SETTID) */
     u32 host_pid; /* of its stub */
+    struct mutex alive; /* as long as a carrier carries the task */
     u32 spin_misses, spin_skipped; /* wait.c */
     u32 waiter_count;
     struct waiter waiters[TASK_WAITERS];

@@ -20,7 +20,7 @@
 #include "vfs/vfs.h"
 
 #define SCRIPT_LINE 256
-#define SCRIPT_DEPTH 4
+#define SCRIPT_DEPTH 5
 #define RLIM_STACK 3
 #define AUX_MAX 24
 #define MODE_IFMT 0170000u
@@ -43,10 +43,8 @@ static struct file *open_exec(int dirfd, const char *path, int at_flags)
         r = -ELOOP;
     else if ((i->mode & MODE_IFMT) != MODE_IFREG)
         r = -EACCES;
-    else
-        r = inode_permission(i, MAY_EXEC);
     if (!r) {
-        f = file_open_path(&p, 0);
+        f = file_open_exec(&p);
         r = IS_ERR(f) ? PTR_ERR(f) : 0;
     }
     path_put(&p);

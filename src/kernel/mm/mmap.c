@@ -3,6 +3,7 @@
 
 #include "base/string.h"
 #include "core/current.h"
+#include "core/dframe.h"
 #include "core/errno.h"
 #include "core/kmalloc.h"
 #include "host/host.h"
@@ -183,9 +184,17 @@ static long map_host(struct mm *mm, struct vma *v, int flags)
     return is_err(r) ? r : 0;
 }
 
+/* What Linux calls an obvious overcommit: private memory to write that could never be there at once. */
+static bool too_large(u64 size, u32 prot, u32 flags)
+{
+    return size > memory_limit() && prot & PROT_WRITE && !(flags & (VM_SHARED | VM_NORESERVE));
+}
+
 static long map_locked(struct mm *mm, u64 addr, u64 size, int flags, u64 behind, struct vma *v)
 {
     if (mm->total_pages + (size >> PAGE_SHIFT) > current_rlimit(RLIM_AS) >> PAGE_SHIFT)
+        return -ENOMEM;
+    if (too_large(size, v->prot, v->flags))
         return -ENOMEM;
     long at = choose(mm, addr, size, behind, flags);
     if (is_err(at))
@@ -354,6 +363,9 @@ long mm_protect(struct mm *mm, u64 addr, u64 size, int prot)
         r = -EACCES;
         if (p & PROT_WRITE && v->flags & VM_DENYWRITE)
             break;
+        r = -ENOMEM;
+        if (too_large(v->end - v->start, p, v->flags))
+            break;
         /* Behind the end of the file the host memory stays inaccessible. */
         u64 host_end = vma_host_end(v);
         r = host_end > v->start ? host_mprotect(v->start, host_end - v->start, (int)p) : 0;
@@ -458,6 +470,8 @@ static long remap_locked(struct mm *mm, u64 addr, u64 old_size, u64 new_size, u6
         return -EFAULT;
     if (new_size > old_size &&
         mm->total_pages + ((new_size - old_size) >> PAGE_SHIFT) > current_rlimit(RLIM_AS) >> PAGE_SHIFT)
+        return -ENOMEM;
+    if (new_size > old_size && too_large(new_size, v->prot, v->flags))
         return -ENOMEM;
     if (!(flags & MREMAP_FIXED) && !dup) {
         if (new_size <= old_size) {

@@ -8,6 +8,17 @@ struct task *current_task(void) { return this_carrier()->task; }
 const struct cred *current_cred(void) { return current_task()->cred; }
 struct fs_info *current_fs(void) { return current_task()->fs; }
 struct files *current_files(void) { return current_task()->files; }
+
+long current_unshare_files(void)
+{
+    struct task *t = current_task();
+    struct files *f = files_unshare(t->files);
+    if (!f)
+        return -ENOMEM;
+    t->files = f;
+    return 0;
+}
+
 struct mm *current_mm(void) { return current_task()->mm; }
 u32 current_tid(void) { return current_task()->tid; }
 u32 current_tgid(void) { return current_task()->tg->tgid; }
@@ -43,7 +54,7 @@ long signal_pgrp(u32 pgid, int sig)
     mutex_lock(&tasklist_lock);
     for (struct tgroup *g = tgroup_next_locked(1); g; g = tgroup_next_locked(g->tgid + 1))
         if (g->pgid == pgid && !g->zombie)
-            r = signal_send_locked(g, NULL, sig, info);
+            r = sig ? signal_send_locked(g, NULL, sig, info) : 0;
     mutex_unlock(&tasklist_lock);
     return r;
 }
@@ -54,7 +65,7 @@ long signal_pid(u32 pid, int sig)
     siginfo_user(info, sig, 0x80, 0, 0);
     mutex_lock(&tasklist_lock);
     struct task *t = task_find_locked(pid);
-    long r = t ? signal_send_locked(t->tg, NULL, sig, info) : -ESRCH;
+    long r = !t ? -ESRCH : sig ? signal_send_locked(t->tg, NULL, sig, info) : 0;
     mutex_unlock(&tasklist_lock);
     return r;
 }

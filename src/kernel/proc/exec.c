@@ -10,11 +10,14 @@
 #include "loader/exec.h"
 #include "mm/mm.h"
 #include "proc/cred.h"
+#include "proc/cputime.h"
 #include "proc/exec.h"
 #include "proc/futex.h"
+#include "proc/posix_timer.h"
 #include "proc/slot.h"
 #include "proc/task.h"
 #include "sys/syscall.h"
+#include "sys/trace.h"
 #include <linux/fcntl.h>
 
 struct regs *current_regs(void);
@@ -43,19 +46,32 @@ static long de_thread(struct task *me)
     return 0;
 }
 
+/* What /proc and `harena ps` show of a process whose memory they cannot read. */
+static void keep_command(struct tgroup *tg, const struct exec_args *a)
+{
+    u64 n = 0;
+    for (u32 i = 0; i < a->argc && n < a->strings_size; i++)
+        n += strlen(a->strings + n) + 1;
+    tg->command_size = (u32)MIN(n, sizeof(tg->command));
+    memcpy(tg->command, a->strings, tg->command_size);
+}
+
 static void apply_exec(struct task *t, struct exec_args *a)
 {
     const char *base = strrchr(a->execfn, '/');
     memset(t->comm, 0, sizeof(t->comm));
     str_copy(t->comm, base ? base + 1 : a->execfn, sizeof(t->comm));
+    keep_command(t->tg, a);
     t->files = files_unshare(t->files);
     files_close_on_exec(t->files);
     mutex_lock(&tasklist_lock);
+    posix_timers_drop_locked(t->tg);
     signal_flush_on_exec(t);
     mutex_unlock(&tasklist_lock);
     t->clear_child_tid = t->robust_list = 0;
     t->tls = ~0ull;
     t->tg->execed = true;
+    t->tg->membarrier = 0;
     t->tg->exit_signal = 17;
 }
 
@@ -65,10 +81,13 @@ void exec_finish(struct task *t, struct exec_args *a)
     static const u32 mxcsr = 0x1f80;
     struct regs *r = current_regs();
     apply_exec(t, a);
+    if (unlikely(trace_active))
+        trace_exec(a->execfn, a->strings, a->strings_size, a->argc, a->envc);
     memset(r, 0, sizeof(*r));
     long e = exec_load(a, t->mm, r);
     exec_free(a);
     vfork_release(t);
+    cpu_watch_start(t);
     if (e)
         group_exit(9);
     r->nr = ~0ull;
@@ -108,8 +127,11 @@ static long do_exec(int dirfd, uptr upath, uptr argv, uptr envp, int flags)
         mm_drop(old);
     t->mm = mm;
     t->exec = a;
+    alive_end(&t->core.alive); /* the stub's from now on */
+    cputime_leave_stub(t);
     r = stub_hand_over(t);
     if (r) {
+        alive_begin(&t->core.alive);
         t->mm = old;
         atomic_add(&old->users, 1);
         t->exec = NULL;

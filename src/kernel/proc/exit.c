@@ -9,13 +9,18 @@
 #include "host/hostabi.h"
 #include "ipc/sysv.h"
 #include "mm/mm.h"
+#include "proc/cputime.h"
 #include "proc/exec.h"
 #include "proc/futex.h"
+#include "proc/pidfd.h"
+#include "proc/posix_timer.h"
 #include "proc/slot.h"
 #include "proc/task.h"
 #include "sys/syscall.h"
+#include "sys/trace.h"
 #include "tty/tty.h"
 #include "vfs/fs_info.h"
+#include <linux/fcntl.h>
 #include <linux/resource.h>
 #include <linux/wait.h>
 #include <asm/signal.h>
@@ -54,6 +59,11 @@ static void reparent_children_locked(struct tgroup *tg)
         }
     list_for_each(c, &tg->children, sibling) {
         list_del(&c->sibling);
+        if (c->pdeath_sig && !c->zombie) {
+            u8 info[128];
+            siginfo_user(info, (int)c->pdeath_sig, 0, tg->tgid, tg->leader->cred ? tg->leader->cred->uid : 0);
+            signal_send_locked(c, NULL, (int)c->pdeath_sig, info);
+        }
         c->parent = heir;
         list_add_tail(&heir->children, &c->sibling);
         if (c->zombie)
@@ -66,7 +76,10 @@ static void group_ends_locked(struct tgroup *tg)
 {
     reparent_children_locked(tg);
     ktimer_cancel(&tg->alarm);
+    ktimer_cancel(&tg->cpu_watch);
+    posix_timers_drop_locked(tg);
     tg->zombie = true;
+    pidfd_ended_locked(tg);
     notify_parent_locked(tg);
 }
 
@@ -99,6 +112,8 @@ void task_exit(int status)
     struct tgroup *tg = t->tg;
     struct mm *mm = t->mm;
     u32 slot = t->slot;
+    if (unlikely(trace_active))
+        trace_event('x', t->tg->group_exit ? t->tg->exit_code : status);
     futex_exit(t);
     if (t->clear_child_tid && mm->live_carriers > 1) {
         if (!user_store32(t->clear_child_tid, 0))
@@ -113,12 +128,20 @@ void task_exit(int status)
     t->fs = NULL;
     if (!tg->group_exit)
         tg->exit_code = status;
+    cputime_task_ends_locked(t);
     bool last = ++tg->leaving == tg->live;
     mutex_unlock(&tasklist_lock);
     files_put(files);
     fs_info_put(fs);
     if (atomic_sub(&mm->users, 1) == 0)
         mm_drop(mm);
+    alive_end(&t->core.alive);
+    task_ended(t, tg, last);
+    carrier_leave(mm, slot);
+}
+
+void task_ended(struct task *t, struct tgroup *tg, bool last)
+{
     if (last) {
         group_leaves(tg);
         if (tg->session_no != ~0u)
@@ -137,7 +160,6 @@ void task_exit(int status)
     else if (!last)
         t->core.host_tid = 0;
     mutex_unlock(&tasklist_lock);
-    carrier_leave(mm, slot);
 }
 
 void group_exit(int status)
@@ -169,6 +191,7 @@ struct wait_request {
     bool waitid;
     int status, code;
     u32 pid, uid;
+    u64 cpu, rss; /* of the child and those it waited for */
 };
 
 static bool matches(struct wait_request *w, struct tgroup *c)
@@ -184,13 +207,14 @@ static bool matches(struct wait_request *w, struct tgroup *c)
 static bool collect(struct wait_request *w, struct tgroup *me, struct tgroup *c)
 {
     w->pid = c->tgid;
+    w->cpu = c->zombie ? c->utime + c->cutime : cputime_seen(c);
+    w->rss = MAX(c->maxrss, c->cmaxrss);
     w->uid = c->leader->cred ? c->leader->cred->uid : 0;
     if (c->zombie && (w->options & WEXITED)) {
         w->status = c->exit_code;
         w->code = SI_CHLD(c->exit_code);
         if (!(w->options & WNOWAIT)) {
-            me->cutime += c->utime + c->cutime;
-            me->cstime += c->stime + c->cstime;
+            cputime_children_locked(me, c);
             tgroup_release_locked(c);
         }
         return true;
@@ -252,10 +276,19 @@ static long do_wait(struct wait_request *w)
     return r;
 }
 
+long put_rusage(uptr ru, u64 cpu_ns, u64 rss)
+{
+    s64 v[18] = {(s64)(cpu_ns / 1000000000), (s64)(cpu_ns % 1000000000 / 1000)};
+    v[4] = (s64)(rss >> 10);
+    return copy_to_user(ru, v, sizeof(v));
+}
+
 SYSCALL4(wait4, int, pid, uptr, ustatus, int, options, uptr, ru)
 {
     if (options & ~(WNOHANG | WUNTRACED | WCONTINUED | __WNOTHREAD | __WCLONE | (int)__WALL))
         return -EINVAL;
+    if (pid == (int)0x80000000)
+        return -ESRCH;
     struct wait_request w = {.options = options | WEXITED};
     w.which = pid == -1 ? P_ALL : pid > 0 ? P_PID : P_PGID;
     w.id = pid > 0 ? (u32)pid : pid == 0 ? current_task()->tg->pgid : (u32)-pid;
@@ -264,8 +297,7 @@ SYSCALL4(wait4, int, pid, uptr, ustatus, int, options, uptr, ru)
         return r;
     if (ustatus && put_user(w.status, ustatus))
         return -EFAULT;
-    u8 zero[144] = {0};
-    if (ru && copy_to_user(ru, zero, sizeof(zero)))
+    if (ru && put_rusage(ru, w.cpu, w.rss))
         return -EFAULT;
     return w.pid;
 }
@@ -273,12 +305,32 @@ SYSCALL4(wait4, int, pid, uptr, ustatus, int, options, uptr, ru)
 SYSCALL5(waitid, int, which, u32, id, uptr, uinfo, int, options, uptr, ru)
 {
     if ((options & ~(WNOHANG | WSTOPPED | WEXITED | WCONTINUED | WNOWAIT | __WNOTHREAD | __WCLONE | (int)__WALL)) ||
-        !(options & (WEXITED | WSTOPPED | WCONTINUED)) || which > P_PGID)
+        !(options & (WEXITED | WSTOPPED | WCONTINUED)) || which < 0 || which > P_PIDFD || (which != P_ALL && (int)id < 0) ||
+        (which == P_PID && !id))
         return -EINVAL;
     struct wait_request w = {.which = which, .id = id, .options = options, .waitid = true};
     if (which == P_PGID && !id)
         w.id = current_task()->tg->pgid;
+    bool nonblock = false;
+    if (which == P_PIDFD) {
+        struct file *f = fd_get((int)id);
+        if (!f)
+            return -EBADF;
+        bool fits = file_is_pidfd(f);
+        w.which = P_PID;
+        w.id = fits ? pidfd_pid(f) : 0;
+        nonblock = f->flags & O_NONBLOCK;
+        file_put(f);
+        if (!fits)
+            return -EBADF;
+        if (!w.id)
+            return -ECHILD;
+        if (nonblock)
+            w.options |= WNOHANG;
+    }
     long r = do_wait(&w);
+    if (!r && nonblock && !(options & WNOHANG))
+        return -EAGAIN;
     if (r < 0)
         return r;
     int info[32] = {0};
@@ -289,10 +341,9 @@ SYSCALL5(waitid, int, which, u32, id, uptr, uinfo, int, options, uptr, ru)
         info[5] = (int)w.uid;
         info[6] = w.code >= 5 ? (w.code == 5 ? w.status >> 8 : SIGCONT) : w.code == 1 ? (w.status >> 8) & 0xff : w.status & 0x7f;
     }
-    u8 zero[144] = {0};
     if (uinfo && copy_to_user(uinfo, info, sizeof(info)))
         return -EFAULT;
-    if (ru && copy_to_user(ru, zero, sizeof(zero)))
+    if (ru && r > 0 && put_rusage(ru, w.cpu, w.rss))
         return -EFAULT;
     return 0;
 }

@@ -8,10 +8,13 @@
 #include "host/hostabi.h"
 #include "mm/mm.h"
 #include "proc/cred.h"
+#include "proc/cputime.h"
+#include "proc/pidfd.h"
 #include "proc/slot.h"
 #include "proc/task.h"
 #include "sys/syscall.h"
 #include "vfs/fs_info.h"
+#include <linux/fcntl.h>
 #include <linux/mman.h>
 #include <linux/sched.h>
 
@@ -153,9 +156,8 @@ static void child_begins(struct task *t, struct clone_request *q)
     struct carrier *c = this_carrier();
     c->task = t;
     c->tid = t->core.host_pid = t->core.host_tid;
-    c->robust.next = &c->robust.next;
-    c->robust.pending = NULL;
-    host_robust_list(&c->robust, sizeof(c->robust));
+    robust_begin(c);
+    alive_begin(&t->core.alive);
     mm_after_fork(t->mm);
     if (q->flags & CLONE_SETTLS)
         __asm__ volatile("wrfsbase %0" ::"r"(q->tls));
@@ -217,6 +219,14 @@ static long clone_task(struct clone_request *q)
         return -EINVAL;
     if ((q->flags & CLONE_SIGHAND) && !(q->flags & CLONE_VM))
         return -EINVAL;
+    if ((q->flags & CLONE_FS) && (q->flags & (CLONE_NEWNS | CLONE_NEWUSER)))
+        return -EINVAL;
+    if ((q->flags & CLONE_SIGHAND) && (q->flags & CLONE_CLEAR_SIGHAND))
+        return -EINVAL;
+    if ((q->flags & CLONE_PIDFD) && (thread || (q->flags & CLONE_DETACHED)))
+        return -EINVAL;
+    if (thread && (q->flags & (CLONE_NEWUSER | CLONE_NEWPID)))
+        return -EINVAL;
     if (q->flags & (CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP))
         return -EPERM;
     struct tgroup *tg = thread ? me->tg : tgroup_alloc(me->tg);
@@ -236,6 +246,21 @@ static long clone_task(struct clone_request *q)
         tg->exit_signal = q->exit_signal;
         link_child(q->flags & CLONE_PARENT && me->tg->parent ? me->tg->parent : me->tg, tg);
     }
+    if (q->flags & CLONE_CLEAR_SIGHAND)
+        signal_clear_handlers(tg);
+    long pidfd = -1;
+    if (q->flags & CLONE_PIDFD) {
+        struct file *f = pidfd_new(tg, 0);
+        pidfd = IS_ERR(f) ? PTR_ERR(f) : fd_new(f, O_CLOEXEC);
+        if (pidfd >= 0 && put_user((int)pidfd, q->pidfd)) {
+            fd_close((int)pidfd);
+            pidfd = -EFAULT;
+        }
+        if (pidfd < 0) {
+            undo(t, !thread);
+            return pidfd;
+        }
+    }
     if (q->flags & CLONE_CHILD_CLEARTID)
         t->clear_child_tid = q->ctid;
     if (q->flags & CLONE_PARENT_SETTID && put_user(tid, q->ptid)) {
@@ -246,6 +271,8 @@ static long clone_task(struct clone_request *q)
         t->vfork_parent = me;
         atomic_store(&me->vfork_waiting, true);
     }
+    if (!thread && (q->flags & CLONE_VM))
+        tg->proc_base = cputime_stub();
     if ((q->flags & CLONE_CHILD_SETTID) && (q->flags & CLONE_VM) && put_user(tid, q->ctid)) {
         undo(t, !thread);
         return -EFAULT;
@@ -258,6 +285,8 @@ static long clone_task(struct clone_request *q)
         return 0;
     }
     if (r < 0) {
+        if (pidfd >= 0)
+            fd_close((int)pidfd);
         undo(t, !thread);
         return r;
     }
@@ -281,7 +310,7 @@ void vfork_release(struct task *t)
 SYSCALL5(clone, u64, flags, u64, stack, uptr, ptid, uptr, ctid, u64, tls)
 {
     struct clone_request q = {flags & ~0xffull, stack, tls, ptid, ctid, ptid, (int)(flags & 0xff)};
-    if (q.flags & CLONE_PIDFD)
+    if ((q.flags & CLONE_PIDFD) && (q.flags & CLONE_PARENT_SETTID))
         return -EINVAL;
     return clone_task(&q);
 }
@@ -298,17 +327,51 @@ SYSCALL0(vfork)
     return clone_task(&q);
 }
 
+SYSCALL1(unshare, u64, flags)
+{
+    struct task *t = current_task();
+    u64 spaces = CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+    u64 shared = CLONE_FILES | CLONE_FS | CLONE_SYSVSEM | CLONE_THREAD | CLONE_SIGHAND | CLONE_VM;
+    if (flags & ~(spaces | shared | CLONE_NEWTIME))
+        return -EINVAL;
+    if (flags & (spaces | CLONE_NEWTIME))
+        return -EPERM;
+    if ((flags & (CLONE_THREAD | CLONE_SIGHAND | CLONE_VM)) && t->tg->live > 1)
+        return -EINVAL;
+    long r = flags & CLONE_FILES ? current_unshare_files() : 0;
+    if (!r && (flags & CLONE_FS)) {
+        struct fs_info *mine = fs_info_clone(t->fs), *old = t->fs;
+        if (!mine)
+            return -ENOMEM;
+        mutex_lock(&tasklist_lock);
+        t->fs = mine;
+        mutex_unlock(&tasklist_lock);
+        fs_info_put(old);
+    }
+    return r;
+}
+
+#define CLONE3_FLAGS (0xffffffffull | CLONE_CLEAR_SIGHAND)
+
 SYSCALL2(clone3, uptr, uargs, u64, size)
 {
-    u64 a[8] = {0}; /* flags pidfd child_tid parent_tid exit_signal stack stack_size tls */
+    u64 a[11] = {0}, more; /* flags pidfd child_tid parent_tid exit_signal stack stack_size tls set_tid set_tid_size cgroup */
+    if (size > PAGE_SIZE)
+        return -E2BIG;
     if (size < 64)
         return -EINVAL;
-    if (copy_from_user(a, uargs, 64))
+    if (copy_from_user(a, uargs, MIN(size, sizeof(a))))
         return -EFAULT;
-    if (a[0] & (CLONE_PIDFD | 0x200000000ull) || a[4] > 64 || (a[5] == 0) != (a[6] == 0))
+    for (u64 at = sizeof(a); at + 8 <= size; at += 8) {
+        if (get_user(more, uargs + at))
+            return -EFAULT;
+        if (more)
+            return -E2BIG;
+    }
+    if (a[0] & ~CLONE3_FLAGS || a[0] & (CLONE_DETACHED | 0x7f) || a[4] > 64 || (a[5] == 0) != (a[6] == 0) || a[8] || a[9])
         return -EINVAL;
-    struct clone_request q = {a[0] & ~0x100000000ull, a[5] ? a[5] + a[6] : 0, a[7], a[3], a[2], 0, (int)a[4]};
-    if (a[0] & 0x100000000ull) /* CLONE_CLEAR_SIGHAND */
+    if ((a[0] & (CLONE_THREAD | CLONE_PARENT)) && a[4])
         return -EINVAL;
+    struct clone_request q = {a[0], a[5] ? a[5] + a[6] : 0, a[7], a[3], a[2], a[1], (int)a[4]};
     return clone_task(&q);
 }

@@ -1,6 +1,11 @@
-/* Guest futexes: hash buckets of waiting tasks keyed by (mm, address) or, in shared mappings, (file, offset). A waiter sleeps on
- * its task's word like everything else. futex(2). PI futexes: ENOSYS (glibc falls back to plain ones only for non-PI types). */
+/* Guest futexes: hash buckets of waiters keyed by (mm, address) or, in shared mappings, (file, offset). A waiter sleeps on
+ * its task's word like everything else. futex(2).
+ *
+ * PI futexes: the word names the owner's tid; unlocking hands it over to the longest waiter under the bucket's lock. The owner's
+ * priority is not raised: guests have no real-time priorities. An owner that ends hands over with FUTEX_OWNER_DIED. Not
+ * there: FUTEX_WAIT_REQUEUE_PI (ENOSYS; glibc does not use it any more). Lock order: tasklist_lock > bucket. */
 #include "proc/futex.h"
+#include "core/kmalloc.h"
 #include "core/kstate.h"
 #include "core/uaccess.h"
 #include "host/host.h"
@@ -17,6 +22,7 @@ struct bucket {
     struct list waiters;
 };
 static KSTATE struct bucket buckets[BUCKETS];
+static KSTATE u32 pi_waiters; /* of all buckets: an ending task looks for its own only if there are any */
 
 struct key {
     void *obj;
@@ -47,19 +53,25 @@ static struct bucket *bucket_of(const struct key *k)
     return &buckets[h >> 56];
 }
 
-static void leave(struct task *t)
+static void leave(struct futex_waiter *w)
 {
     for (;;) { /* a requeue may move us between buckets */
-        struct key k = {atomic_load(&t->futex.obj), t->futex.off};
+        struct key k = {atomic_load(&w->obj), w->off};
         struct bucket *b = bucket_of(&k);
         mutex_lock(&b->lock);
-        bool same = k.obj == t->futex.obj && k.off == t->futex.off;
-        if (same && list_linked(&t->futex.link))
-            list_del(&t->futex.link);
+        bool same = k.obj == w->obj && k.off == w->off;
+        if (same && list_linked(&w->link))
+            list_del(&w->link);
         mutex_unlock(&b->lock);
         if (same)
             return;
     }
+}
+
+static void enter(struct bucket *b, struct futex_waiter *w, const struct key *k, u32 bits)
+{
+    *w = (struct futex_waiter){.task = current_task(), .obj = k->obj, .off = k->off, .bits = bits};
+    list_add_tail(&b->waiters, &w->link);
 }
 
 static long futex_wait(uptr addr, bool private, u32 val, u64 deadline, u32 bits)
@@ -80,13 +92,8 @@ static long futex_wait(uptr addr, bool private, u32 val, u64 deadline, u32 bits)
     r = user_load32(addr, &now);
     if (!r && now != val)
         r = -EAGAIN;
-    if (!r) {
-        t->futex.obj = k.obj;
-        t->futex.off = k.off;
-        t->futex.bits = bits;
-        t->futex.woken = 0;
-        list_add_tail(&b->waiters, &t->futex.link);
-    }
+    if (!r)
+        enter(b, &t->futex, &k, bits);
     mutex_unlock(&b->lock);
     if (r)
         return r;
@@ -95,7 +102,7 @@ static long futex_wait(uptr addr, bool private, u32 val, u64 deadline, u32 bits)
         if (r)
             break;
     }
-    leave(t);
+    leave(&t->futex);
     if (t->futex.woken)
         return 0;
     return r == -ETIMEDOUT ? r : deadline == NO_DEADLINE ? -ERESTARTSYS : -EINTR;
@@ -105,15 +112,16 @@ static long wake_key(const struct key *k, u32 count, u32 bits)
 {
     struct bucket *b = bucket_of(k);
     long n = 0;
-    struct task *t;
+    struct futex_waiter *w;
     mutex_lock(&b->lock);
-    list_for_each(t, &b->waiters, futex.link) {
+    list_for_each(w, &b->waiters, link) {
         if ((u32)n >= count)
             break;
-        if (t->futex.obj != k->obj || t->futex.off != k->off || !(t->futex.bits & bits))
+        if (w->obj != k->obj || w->off != k->off || !(w->bits & bits) || w->pi)
             continue;
-        list_del(&t->futex.link);
-        atomic_store(&t->futex.woken, 1);
+        struct task *t = w->task;
+        list_del(&w->link);
+        atomic_store(&w->woken, 1); /* a waitv's waiter may go now; the task stays while the lock is held */
         task_wake(t);
         n++;
     }
@@ -152,16 +160,16 @@ static long futex_requeue(uptr from, uptr to, bool private, u32 wake, u32 move, 
     mutex_lock(x < y ? &x->lock : &y->lock);
     if (x != y)
         mutex_lock(x < y ? &y->lock : &x->lock);
-    struct task *t;
-    list_for_each(t, &x->waiters, futex.link) {
+    struct futex_waiter *w;
+    list_for_each(w, &x->waiters, link) {
         if ((u32)moved >= move)
             break;
-        if (t->futex.obj != a.obj || t->futex.off != a.off)
+        if (w->obj != a.obj || w->off != a.off || w->pi)
             continue;
-        list_del(&t->futex.link);
-        t->futex.off = b.off;
-        atomic_store(&t->futex.obj, b.obj);
-        list_add_tail(&y->waiters, &t->futex.link);
+        list_del(&w->link);
+        w->off = b.off;
+        atomic_store(&w->obj, b.obj);
+        list_add_tail(&y->waiters, &w->link);
         moved++;
     }
     if (x != y)
@@ -203,6 +211,226 @@ static long futex_wake_op(uptr a1, uptr a2, bool private, u32 n1, u32 n2, u32 op
         r = s < 0 ? s : r + s;
     }
     return r;
+}
+
+/* ---- PI ---- */
+
+static struct futex_waiter *pi_first(struct bucket *b, const struct key *k, struct futex_waiter *after)
+{
+    struct futex_waiter *w;
+    bool behind = !after;
+    list_for_each(w, &b->waiters, link) {
+        if (behind && w->pi && w->obj == k->obj && w->off == k->off)
+            return w;
+        behind |= w == after;
+    }
+    return NULL;
+}
+
+/* The word goes from `tid` to the longest waiter or to nobody. Bucket locked. */
+static long pi_hand_over(struct bucket *b, const struct key *k, uptr addr, u32 tid, u32 died)
+{
+    struct futex_waiter *w = pi_first(b, k, NULL), *o;
+    u32 v, seen;
+    if (user_load32(addr, &v))
+        return -EFAULT;
+    for (;;) {
+        if ((v & FUTEX_TID_MASK) != tid)
+            return -EPERM;
+        u32 to = w ? w->task->tid | (pi_first(b, k, w) ? FUTEX_WAITERS : 0) | died : died;
+        if (user_cas32(addr, v, to, &seen))
+            return -EFAULT;
+        if (seen == v)
+            break;
+        v = seen;
+    }
+    if (!w)
+        return 0;
+    list_for_each(o, &b->waiters, link)
+        if (o->pi && o->obj == k->obj && o->off == k->off)
+            o->owner = w->task->tid;
+    list_del(&w->link);
+    atomic_store(&w->woken, 1);
+    task_wake(w->task);
+    return 0;
+}
+
+static bool task_exists(u32 tid)
+{
+    mutex_lock(&tasklist_lock);
+    struct task *t = task_find_locked(tid);
+    bool found = t && !t->exited;
+    mutex_unlock(&tasklist_lock);
+    return found;
+}
+
+/* 0: owned now. 1: the waiter is queued. Bucket locked. */
+static long pi_try(struct bucket *b, const struct key *k, uptr addr, bool try, u32 alive)
+{
+    struct task *t = current_task();
+    u32 v, seen;
+    if (user_load32(addr, &v))
+        return -EFAULT;
+    for (;;) {
+        u32 owner = v & FUTEX_TID_MASK, to;
+        if (owner == t->tid)
+            return -EDEADLK;
+        if (!owner)
+            to = t->tid | (v & FUTEX_OWNER_DIED) | (pi_first(b, k, NULL) ? FUTEX_WAITERS : 0);
+        else if (try)
+            return -EAGAIN;
+        else if (owner != alive)
+            return -ERESTARTNOINTR; /* another owner than the caller looked for */
+        else
+            to = v | FUTEX_WAITERS;
+        if (user_cas32(addr, v, to, &seen))
+            return -EFAULT;
+        if (seen != v) {
+            v = seen;
+            continue;
+        }
+        if (!owner)
+            return 0;
+        enter(b, &t->futex, k, ~0u);
+        t->futex.pi = true;
+        t->futex.addr = addr;
+        t->futex.owner = owner;
+        return 1;
+    }
+}
+
+static long futex_lock_pi(uptr addr, bool private, u64 deadline, bool try)
+{
+    struct task *t = current_task();
+    struct key k;
+    long r = get_key(addr, private, &k);
+    if (r)
+        return r;
+    struct bucket *b = bucket_of(&k);
+    do {
+        u32 v;
+        if (user_load32(addr, &v))
+            return -EFAULT;
+        u32 owner = v & FUTEX_TID_MASK;
+        if (owner && owner != t->tid && !task_exists(owner))
+            return -ESRCH;
+        atomic_store(&t->core.wake, WAKE_RUNNING);
+        atomic_add(&pi_waiters, 1);
+        mutex_lock(&b->lock);
+        r = pi_try(b, &k, addr, try, owner);
+        mutex_unlock(&b->lock);
+        if (r != 1)
+            atomic_sub(&pi_waiters, 1);
+    } while (r == -ERESTARTNOINTR);
+    if (r != 1)
+        return r;
+    r = 0;
+    while (!atomic_load(&t->futex.woken)) {
+        r = wait_sleep(deadline);
+        if (r)
+            break;
+    }
+    leave(&t->futex);
+    atomic_sub(&pi_waiters, 1);
+    if (t->futex.woken)
+        return 0;
+    return r == -ETIMEDOUT ? r : -ERESTARTNOINTR;
+}
+
+static long futex_unlock_pi(uptr addr, bool private)
+{
+    struct key k;
+    u32 v;
+    long r = get_key(addr, private, &k);
+    if (!r)
+        r = user_load32(addr, &v);
+    if (r)
+        return r;
+    struct bucket *b = bucket_of(&k);
+    mutex_lock(&b->lock);
+    r = pi_hand_over(b, &k, addr, current_tid(), 0);
+    mutex_unlock(&b->lock);
+    return r;
+}
+
+/* What an ending task owns and others wait for. */
+static void pi_exit(struct task *t)
+{
+    for (u32 i = 0; i < BUCKETS && atomic_load(&pi_waiters); i++) {
+        struct bucket *b = &buckets[i];
+        struct futex_waiter *w;
+        bool again = true;
+        mutex_lock(&b->lock);
+        while (again) {
+            again = false;
+            list_for_each(w, &b->waiters, link)
+                if (w->pi && w->owner == t->tid && w->task->mm == t->mm) {
+                    struct key k = {w->obj, w->off};
+                    again = !pi_hand_over(b, &k, w->addr, t->tid, FUTEX_OWNER_DIED);
+                    if (!again)
+                        w->owner = 0;
+                    break;
+                }
+        }
+        mutex_unlock(&b->lock);
+    }
+}
+
+/* ---- several words ---- */
+
+struct waitv { /* struct futex_waitv of the ABI */
+    u64 val, addr;
+    u32 flags, reserved;
+};
+#define WAITV_MAX 128
+#define WAITV_32 2u
+#define WAITV_PRIVATE 128u
+
+static long waitv_enter(struct futex_waiter *w, const struct waitv *v)
+{
+    struct key k;
+    u32 now;
+    if (v->reserved || (v->flags & ~WAITV_PRIVATE) != WAITV_32 || v->val >> 32)
+        return -EINVAL;
+    long r = get_key(v->addr, v->flags & WAITV_PRIVATE, &k);
+    if (!r)
+        r = user_load32(v->addr, &now);
+    if (r)
+        return r;
+    struct bucket *b = bucket_of(&k);
+    mutex_lock(&b->lock);
+    r = user_load32(v->addr, &now);
+    if (!r && now != (u32)v->val)
+        r = -EAGAIN;
+    if (!r)
+        enter(b, w, &k, ~0u);
+    mutex_unlock(&b->lock);
+    return r;
+}
+
+static long waitv_woken(struct futex_waiter *w, u32 n)
+{
+    for (u32 i = 0; i < n; i++)
+        if (atomic_load(&w[i].woken))
+            return i;
+    return -EAGAIN;
+}
+
+static long waitv(struct waitv *v, struct futex_waiter *w, u32 n, u64 deadline)
+{
+    long r = 0, woken;
+    u32 in = 0;
+    atomic_store(&current_task()->core.wake, WAKE_RUNNING);
+    while (in < n && !(r = waitv_enter(&w[in], &v[in])))
+        in++;
+    while (!r && waitv_woken(w, in) < 0)
+        r = wait_sleep(deadline);
+    for (u32 i = 0; i < in; i++)
+        leave(&w[i]);
+    woken = waitv_woken(w, in);
+    if (woken >= 0)
+        return woken;
+    return r == -EINTR ? -ERESTARTSYS : r;
 }
 
 static long deadline_of(uptr ts, int cmd, bool realtime, u64 *out)
@@ -249,8 +477,53 @@ SYSCALL6(futex, uptr, addr, int, op, u32, val, uptr, ts, uptr, addr2, u32, val3)
         return futex_requeue(addr, addr2, private, val, (u32)ts, true, val3);
     case FUTEX_WAKE_OP:
         return futex_wake_op(addr, addr2, private, val, (u32)ts, val3);
+    case FUTEX_LOCK_PI:
+    case FUTEX_LOCK_PI2: {
+        long r = deadline_of(ts, cmd, cmd == FUTEX_LOCK_PI || (op & FUTEX_CLOCK_REALTIME), &deadline);
+        return r ? r : futex_lock_pi(addr, private, deadline, false);
+    }
+    case FUTEX_TRYLOCK_PI:
+        return futex_lock_pi(addr, private, 0, true);
+    case FUTEX_UNLOCK_PI:
+        return futex_unlock_pi(addr, private);
     }
     return -ENOSYS;
+}
+
+SYSCALL5(futex_waitv, uptr, uv, u32, n, u32, flags, uptr, ts, int, clock)
+{
+    u64 deadline;
+    if (flags || !n || n > WAITV_MAX || !uv)
+        return -EINVAL;
+    if (ts && clock != CLOCK_MONOTONIC && clock != CLOCK_REALTIME)
+        return -EINVAL;
+    long r = deadline_of(ts, FUTEX_WAIT_BITSET, clock == CLOCK_REALTIME, &deadline);
+    if (r)
+        return r;
+    struct waitv *v = kmalloc(n * sizeof(*v));
+    struct futex_waiter *w = kzalloc(n * sizeof(*w));
+    r = !v || !w ? -ENOMEM : copy_from_user(v, uv, n * sizeof(*v));
+    if (!r)
+        r = waitv(v, w, n, deadline);
+    kfree(v);
+    kfree(w);
+    return r;
+}
+
+SYSCALL3(get_robust_list, int, pid, uptr, uhead, uptr, usize)
+{
+    long r = 0;
+    u64 head = 0, size = 24;
+    mutex_lock(&tasklist_lock);
+    struct task *t = pid ? task_find_locked((u32)pid) : current_task();
+    if (!t)
+        r = -ESRCH;
+    else if (!may_inspect_locked(t->tg))
+        r = -EPERM;
+    else
+        head = t->robust_list;
+    mutex_unlock(&tasklist_lock);
+    return r ? r : put_user(size, usize) || put_user(head, uhead) ? -EFAULT : 0;
 }
 
 SYSCALL2(set_robust_list, uptr, head, u64, size)
@@ -261,11 +534,28 @@ SYSCALL2(set_robust_list, uptr, head, u64, size)
     return 0;
 }
 
-static void robust_died(uptr word, u32 tid)
+static void robust_died(uptr word, u32 tid, bool pi)
 {
     u32 v, seen;
+    struct key k;
     if (user_load32(word, &v))
         return;
+    if (pi && (v & FUTEX_TID_MASK) == tid && !get_key(word, false, &k)) {
+        struct key own = {current_mm(), word}; /* glibc uses private operations on it when it is not shared */
+        struct bucket *b = bucket_of(&own);
+        mutex_lock(&b->lock);
+        bool local = pi_first(b, &own, NULL) != NULL;
+        if (local)
+            pi_hand_over(b, &own, word, tid, FUTEX_OWNER_DIED);
+        mutex_unlock(&b->lock);
+        if (local)
+            return;
+        b = bucket_of(&k);
+        mutex_lock(&b->lock);
+        pi_hand_over(b, &k, word, tid, FUTEX_OWNER_DIED);
+        mutex_unlock(&b->lock);
+        return;
+    }
     while ((v & FUTEX_TID_MASK) == tid) {
         if (user_cas32(word, v, (v & FUTEX_WAITERS) | FUTEX_OWNER_DIED, &seen))
             return;
@@ -278,20 +568,25 @@ static void robust_died(uptr word, u32 tid)
     }
 }
 
+void futex_forget(struct task *t) { leave(&t->futex); }
+
 void futex_exit(struct task *t)
 {
     u64 head[3], entry;
-    if (!t->robust_list || copy_from_user(head, t->robust_list, sizeof(head)))
+    if (!t->robust_list || copy_from_user(head, t->robust_list, sizeof(head))) {
+        pi_exit(t);
         return;
+    }
     entry = head[0];
     for (int i = 0; i < 2048 && entry != t->robust_list; i++) {
         u64 next;
         if (get_user(next, entry & ~1ull))
             break;
         if ((entry & ~1ull) != (head[2] & ~1ull))
-            robust_died((entry & ~1ull) + head[1], t->tid);
+            robust_died((entry & ~1ull) + head[1], t->tid, entry & 1);
         entry = next;
     }
     if (head[2])
-        robust_died((head[2] & ~1ull) + head[1], t->tid);
+        robust_died((head[2] & ~1ull) + head[1], t->tid, head[2] & 1);
+    pi_exit(t);
 }

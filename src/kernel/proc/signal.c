@@ -8,8 +8,12 @@
 #include "core/kstate.h"
 #include "core/panic.h"
 #include "mm/mm.h"
+#include "proc/cputime.h"
+#include "proc/posix_timer.h"
 #include "proc/task.h"
+#include "sys/trace.h"
 #include "tty/session.h"
+#include <asm/siginfo.h>
 #include <asm/signal.h>
 
 #define UNBLOCKABLE (SIGSET(SIGKILL) | SIGSET(SIGSTOP))
@@ -48,6 +52,17 @@ static void drop_pending(struct sigpending *p, u64 set)
         }
 }
 
+/* sigaction(2): an action that ignores the signal drops what is pending, blocked or not. */
+void signal_drop_ignored_locked(struct tgroup *tg, int sig)
+{
+    struct task *t;
+    if (!ignored(tg, sig))
+        return;
+    drop_pending(&tg->shared, SIGSET(sig));
+    list_for_each(t, &tg->tasks, tg_link)
+        drop_pending(&t->pending, SIGSET(sig));
+}
+
 void signal_recalc(struct task *t)
 {
     u64 set = (t->pending.set | t->tg->shared.set) & ~t->blocked;
@@ -66,8 +81,15 @@ static void resume_group(struct tgroup *tg)
     if (tg->stop_sig) {
         tg->stop_sig = 0;
         tg->cont_notify = true;
-        if (tg->parent)
+        tg->stop_notify = false;
+        if (tg->parent) {
+            u8 info[128];
+            siginfo_user(info, SIGCHLD, CLD_CONTINUED, tg->tgid, tg->leader->cred ? tg->leader->cred->uid : 0);
+            ((int *)info)[6] = SIGCONT;
+            if (!(tg->parent->actions[SIGCHLD - 1].flags & SA_NOCLDSTOP))
+                signal_send_locked(tg->parent, NULL, SIGCHLD, info);
             wake_up_all(&tg->parent->child_wait, 1);
+        }
     }
     wake_up_all(&tg->stop_wait, 1);
 }
@@ -117,6 +139,17 @@ long signal_send_locked(struct tgroup *tg, struct task *t, int sig, const void *
     }
     wake_up_all(&signal_queue, 1);
     return 0;
+}
+
+bool signal_timer_pending_locked(struct tgroup *tg, struct task *t, u32 timer)
+{
+    struct sigqueue *q;
+    list_for_each(q, t ? &t->pending.queue : &tg->shared.queue, link) {
+        const int *i = (const int *)q->info;
+        if (i[2] == SI_TIMER && (u32)i[4] == timer)
+            return true;
+    }
+    return false;
 }
 
 long signal_send_group(struct tgroup *tg, int sig, const void *info)
@@ -201,9 +234,18 @@ long signal_dequeue(u64 mask, void *info)
     int sig = take(&t->pending, mask, info);
     if (!sig)
         sig = take(&t->tg->shared, mask, info);
+    if (sig && ((int *)info)[2] == SI_TIMER)
+        posix_timer_dequeued_locked(t->tg, info);
     signal_recalc(t);
     mutex_unlock(&tasklist_lock);
     return sig;
+}
+
+void signal_clear_handlers(struct tgroup *tg)
+{
+    for (int i = 0; i < 64; i++)
+        if (tg->actions[i].handler > 1)
+            tg->actions[i] = (struct ksigaction){0};
 }
 
 void signal_flush_on_exec(struct task *t)
@@ -238,6 +280,7 @@ static void stop_group(struct task *t, int sig)
     mutex_lock(&tasklist_lock);
     t->tg->stop_sig = (u32)sig;
     t->tg->stop_notify = true;
+    t->tg->cont_notify = false;
     list_for_each(it, &t->tg->tasks, tg_link) {
         atomic_or(&it->core.work, WORK_SIGNAL);
         if (it != t)
@@ -264,6 +307,8 @@ static void deliver(struct task *t, struct regs *r, int sig, void *info)
     struct ksigaction a = t->tg->actions[sig - 1];
     if (a.handler == 1)
         return;
+    if (unlikely(trace_active))
+        trace_event('s', sig);
     if (a.handler == 0) {
         if (IGNORED_BY_DEFAULT & SIGSET(sig))
             return;
@@ -311,6 +356,10 @@ void exit_work(struct regs *r)
     u8 info[128];
     if (t->core.work & WORK_EXIT)
         task_exit(t->tg->exit_code);
+    if (t->core.work & WORK_BARRIER)
+        atomic_and(&t->core.work, ~WORK_BARRIER);
+    if (t->core.work & WORK_CPU)
+        cpu_watch_check(t);
     if (t->tg->stop_sig)
         stop_wait(t);
     long sig = signal_dequeue(~t->blocked, info);

@@ -10,6 +10,7 @@
 #include "host/host.h"
 #include "host/hostabi.h"
 #include "mm/mm.h"
+#include "proc/cputime.h"
 #include "proc/exec.h"
 #include "proc/slot.h"
 #include "proc/task.h"
@@ -24,8 +25,10 @@ static KSTATE struct {
     struct mutex lock;
     struct waitq wait; /* for an idle one */
     u32 idle, wanted;
+    u32 failures; /* of making one */
     struct {
         u32 state, host_tid;
+        struct mutex alive; /* until the task's begins */
         struct task *task;
     } stub[STUBS];
 } pool;
@@ -39,6 +42,7 @@ static void stub_retire(int i)
     mutex_lock(&pool.lock);
     idle = pool.stub[i].state == STUB_IDLE;
     if (idle) {
+        pool.stub[i].alive.word = 0;
         pool.stub[i].state = STUB_FREE;
         pool.idle--;
         pool.wanted = 0;
@@ -52,9 +56,8 @@ static noreturn_fn void stub_main(int i)
 {
     struct carrier *c = this_carrier();
     c->tid = pool.stub[i].host_tid;
-    c->robust.next = &c->robust.next;
-    c->robust.pending = NULL;
-    host_robust_list(&c->robust, sizeof(c->robust));
+    robust_begin(c);
+    alive_begin(&pool.stub[i].alive);
     u64 deadline = host_clock(CLOCK_MONOTONIC) + STUB_PATIENCE;
     while (atomic_load(&pool.stub[i].state) != STUB_GIVEN)
         if (host_futex_wait(&pool.stub[i].state, STUB_IDLE, deadline) == -ETIMEDOUT)
@@ -66,8 +69,11 @@ static noreturn_fn void stub_main(int i)
     t->mm->carriers[0] = t->mm->carriers_mapped[0] = 1;
     t->core.host_pid = c->tid;
     atomic_store(&t->core.host_tid, c->tid);
+    alive_begin(&t->core.alive);
+    pool.stub[i].alive.word = 0;
     atomic_store(&pool.stub[i].state, STUB_FREE);
     service_wake();
+    cputime_enter_stub(t);
     struct exec_args *a = t->exec;
     t->exec = NULL;
     exec_finish(t, a);
@@ -76,26 +82,46 @@ static noreturn_fn void stub_main(int i)
 
 u32 stubs_wanted(void) { return atomic_load(&pool.wanted); }
 
-void stubs_refill(u32 wanted)
+long stubs_refill(u32 wanted)
 {
     bool made = false;
+    long r = 0;
     for (int i = 0; i < STUBS && atomic_load(&pool.idle) < wanted; i++) {
         if (atomic_load(&pool.stub[i].state) != STUB_FREE)
             continue;
         pool.stub[i].state = STUB_IDLE;
-        long r = host_clone_process(HOST_CLONE_PROCESS, &pool.stub[i].host_tid);
+        r = host_clone_process(HOST_CLONE_PROCESS, &pool.stub[i].host_tid);
         if (r == 0)
             stub_main(i);
         if (r < 0) {
             pool.stub[i].state = STUB_FREE;
             klog("cannot make a spare stub: error %ld", -r);
+            atomic_add(&pool.failures, 1);
             break;
         }
         atomic_add(&pool.idle, 1);
         made = true;
     }
-    if (made)
+    if (made || r < 0)
         wake_up_all(&pool.wait, 1);
+    return r < 0 && !atomic_load(&pool.idle) ? r : 0;
+}
+
+/* tasklist_lock is not held. A spare that was killed is forgotten; a task it was to carry counts as killed with it. */
+void stubs_reap_dead(void)
+{
+    mutex_lock(&pool.lock);
+    for (int i = 0; i < STUBS; i++) {
+        if (!mutex_died(&pool.stub[i].alive))
+            continue;
+        if (pool.stub[i].state == STUB_IDLE)
+            atomic_sub(&pool.idle, 1);
+        else if (pool.stub[i].state == STUB_GIVEN)
+            pool.stub[i].task->core.alive.word = MUTEX_DIED;
+        pool.stub[i].alive.word = 0;
+        atomic_store(&pool.stub[i].state, STUB_FREE);
+    }
+    mutex_unlock(&pool.lock);
 }
 
 static bool try_give(struct task *t)
@@ -120,11 +146,16 @@ long stub_hand_over(struct task *t)
     if (current_task()->tid == INIT_PID)
         return try_give(t) ? 0 : -EAGAIN;
     atomic_store(&pool.wanted, STUBS_SPARE);
+    u32 failures = atomic_load(&pool.failures);
     while (!try_give(t)) {
         wait_prepare(&pool.wait);
         if (atomic_load(&pool.idle)) {
             wait_finish();
             continue;
+        }
+        if (atomic_load(&pool.failures) != failures) { /* a limit of the host; init tries again when asked the next time */
+            wait_finish();
+            return -EAGAIN;
         }
         service_wake();
         long r = wait_sleep_killable(NO_DEADLINE);

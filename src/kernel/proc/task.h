@@ -31,6 +31,17 @@ struct sigpending {
     struct list queue;
 };
 
+struct futex_waiter { /* proc/futex.c; under its bucket's lock */
+    struct list link;
+    struct task *task;
+    void *obj; /* key */
+    u64 off;
+    u32 bits, woken;
+    bool pi; /* wants to own the word: woken by a hand-over only */
+    uptr addr; /* pi: of the word */
+    u32 owner; /* pi: tid it waits for */
+};
+
 struct tgroup {
     u32 tgid, pgid, sid;
     u32 live; /* tasks that have not ended */
@@ -51,9 +62,23 @@ struct tgroup {
     u64 rlimits[16][2];
     struct ktimer alarm;
     u64 alarm_interval;
-    u64 start_time, utime, stime, cutime, cstime;
+    u64 start_time;
+    u64 utime, stime, cutime, cstime; /* ns; utime: of the tasks that have ended (proc/cputime.c) */
+    u64 cpu_before, proc_base, cpu_seen; /* in earlier stubs; the stub's clock when it began here; highest told */
+    u64 maxrss, cmaxrss; /* bytes */
+    struct cpu_timer { /* setitimer's ITIMER_PROF and VIRTUAL: ns of cpu time; 0: off */
+        u64 deadline, interval;
+    } cpu_timer[2];
+    u64 cpu_limit_told; /* seconds of RLIMIT_CPU that SIGXCPU was sent for */
+    struct ktimer cpu_watch;
+    struct list posix_timers; /* sys/sys_timer.c */
+    u32 posix_timer_next;
+    struct list pidfds;
+    u32 membarrier; /* registered commands */
     u32 pdeath_sig;
     bool subreaper;
+    u32 command_size;
+    char command[128]; /* arguments of the last exec, NUL terminated each, cut */
 };
 
 struct task {
@@ -76,12 +101,7 @@ struct task {
     bool vfork_waiting, exited;
     long (*restart)(struct task *t); /* -ERESTART_RESTARTBLOCK */
     u64 restart_deadline, restart_arg;
-    struct { /* futex wait */
-        struct list link;
-        void *obj;
-        u64 off;
-        u32 bits, woken;
-    } futex;
+    struct futex_waiter futex;
     struct exec_args *exec; /* handed over to a spare stub */
     char comm[16];
     u64 utime_base;
@@ -103,20 +123,34 @@ noreturn_fn void task_exit(int status); /* the calling task only */
 noreturn_fn void group_exit(int status);
 void notify_parent_locked(struct tgroup *tg);
 void vfork_release(struct task *t);
+/* The end of a task that has given back files and memory; last: nobody else of the group will do anything. May free t, tg. */
+void task_ended(struct task *t, struct tgroup *tg, bool last);
+long put_rusage(uptr ru, u64 cpu_ns, u64 rss);
 
 /* Signals (signal.c) */
 long signal_send_locked(struct tgroup *tg, struct task *t, int sig, const void *info); /* t NULL: to the group */
+long signal_send_checked_locked(struct tgroup *tg, struct task *t, int sig, const void *info); /* kill's permission; sig 0 */
+long signal_send_pgrp_locked(u32 pgid, int sig, const void *info);
+bool may_inspect_locked(struct tgroup *tg); /* as for ptrace: same ids or CAP_SYS_PTRACE */
+bool signal_timer_pending_locked(struct tgroup *tg, struct task *t, u32 timer);
 long signal_send_group(struct tgroup *tg, int sig, const void *info);
 void signal_force(int sig, int code, u64 addr); /* from a fault of the calling task */
 void signal_recalc(struct task *t);
+void signal_drop_ignored_locked(struct tgroup *tg, int sig);
 void signal_set_mask(struct task *t, u64 mask);
 void signal_set_temp_mask(u64 mask);
+void signal_clear_handlers(struct tgroup *tg); /* of a group that does not run yet */
 void signal_flush_on_exec(struct task *t);
 void siginfo_user(void *info, int sig, int code, u32 pid, u32 uid);
 
+/* Ends tasks whose host process was killed from outside (a limit's OOM killer, an administrator). Service thread. */
+void tasks_reap_dead(void);
+
 /* Stubs (stub.c): host processes waiting for a task to carry. */
-void stubs_refill(u32 wanted); /* init's service thread: makes idle ones up to that number */
-u32 stubs_wanted(void);        /* 0 as long as no program is spawned */
+/* init's service thread: makes idle ones up to that number. An error when there is none and none can be made. */
+long stubs_refill(u32 wanted);
+u32 stubs_wanted(void); /* 0 as long as no program is spawned */
+void stubs_reap_dead(void);
 long stub_hand_over(struct task *t); /* t with ->exec and ->mm set; -EAGAIN */
 
 #endif

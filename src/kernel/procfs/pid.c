@@ -1,7 +1,7 @@
 /* /proc/<pid> and /proc/<pid>/task/<tid>. Formats: proc(5).
  *
  * Everything taken from a task is copied under tasklist_lock, or referenced there (mm, files, paths) and used after.
- * Memory of another process cannot be read from here: its command line is its comm, its environment empty.
+ * Memory of another process cannot be read from here: its command line is what exec kept of it, its environment empty.
  * Resident pages are not known to the kernel (the host has them); the mapped size, an upper bound, stands for them. */
 #include "procfs/internal.h"
 
@@ -204,7 +204,10 @@ static long show_cmdline(struct pnode *n, struct strbuf *sb)
         start = t->mm->arg_start;
         end = t->mm->arg_end;
     } else if (t && !t->exited) {
-        sb_printf(sb, "%.16s%c", t->comm, 0);
+        if (t->tg->command_size)
+            sb_write(sb, t->tg->command, t->tg->command_size);
+        else
+            sb_printf(sb, "%.16s%c", t->comm, 0);
     }
     mutex_unlock(&tasklist_lock);
     copy_guest(sb, start, end);

@@ -94,7 +94,10 @@ SYSCALL3(close_range, u32, first, u32, last, u32, flags)
 {
     if (flags & ~(u32)(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC))
         return -EINVAL;
-    return fd_close_range(first, last, flags);
+    if (first > last)
+        return -EINVAL;
+    long r = flags & CLOSE_RANGE_UNSHARE ? current_unshare_files() : 0;
+    return r ? r : fd_close_range(first, last, flags);
 }
 
 SYSCALL1(dup, int, fd)
@@ -158,6 +161,8 @@ static long fcntl_owner(struct file *f, u32 cmd, u64 arg)
         s32 who = (s32)arg;
         if (who == (s32)0x80000000)
             return -EINVAL;
+        if (who && (who < 0 ? signal_pgrp((u32)-who, 0) : signal_pid((u32)who, 0)))
+            return -ESRCH;
         f->owner_type = who < 0 ? F_OWNER_PGRP : F_OWNER_PID;
         f->owner_pid = (u32)(who < 0 ? -who : who);
         return 0;

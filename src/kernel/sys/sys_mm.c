@@ -8,10 +8,12 @@
 #include "core/uaccess.h"
 #include "mm/mm.h"
 #include "sys/syscall.h"
+#include "vfs/mount.h"
 #include "vfs/vfs.h"
 
 #define RLIM_MEMLOCK 8
 #define CAP_LOCK 14
+#define MNT_NOEXEC 8u /* MS_NOEXEC */
 
 SYSCALL6(mmap, u64, addr, u64, size, int, prot, int, flags, int, fd, u64, off)
 {
@@ -29,6 +31,10 @@ SYSCALL6(mmap, u64, addr, u64, size, int, prot, int, flags, int, fd, u64, off)
         if (flags & MAP_HUGETLB) {
             file_put(f);
             return -EINVAL;
+        }
+        if (prot & PROT_EXEC && f->path.mnt && f->path.mnt->flags & MNT_NOEXEC) {
+            file_put(f);
+            return -EPERM;
         }
     }
     long r = mm_map(current_mm(), addr, size, prot, flags, f, off);

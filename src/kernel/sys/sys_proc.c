@@ -7,6 +7,7 @@
 #include "core/uaccess.h"
 #include "host/host.h"
 #include "mm/mm.h"
+#include "proc/cputime.h"
 #include "proc/cred.h"
 #include "proc/task.h"
 #include "sys/syscall.h"
@@ -250,6 +251,8 @@ SYSCALL4(prlimit64, u32, pid, u32, res, uptr, new, uptr, old)
             r = -EPERM;
         else if (new)
             memcpy(g->rlimits[res], n, 16);
+        if (!r && new && res == RLIMIT_CPU)
+            cpu_watch_locked(g, 0);
     }
     mutex_unlock(&tasklist_lock);
     return r ? r : old ? copy_to_user(old, o, 16) : 0;
@@ -259,14 +262,12 @@ SYSCALL2(setrlimit, u32, res, uptr, new) { return new ? do_prlimit64(0, res, new
 
 SYSCALL2(getrusage, int, who, uptr, ru)
 {
-    s64 v[18] = {0};
     struct tgroup *g = current_task()->tg;
     if (who < -1 || who > 1)
         return -EINVAL;
-    u64 ns = who == -1 ? g->cutime : host_clock(who == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID);
-    v[0] = (s64)(ns / 1000000000);
-    v[1] = (s64)(ns % 1000000000 / 1000);
-    return copy_to_user(ru, v, sizeof(v));
+    if (who == -1)
+        return put_rusage(ru, g->cutime + g->cstime, g->cmaxrss);
+    return put_rusage(ru, who == 1 ? cputime_thread() : cputime_group(), MAX(g->maxrss, mm_size(current_mm())));
 }
 
 SYSCALL2(arch_prctl, int, code, u64, addr)
@@ -418,6 +419,5 @@ SYSCALL3(getcpu, uptr, cpu, uptr, node, uptr, unused)
     (void)unused;
     return (cpu && put_user(zero, cpu)) || (node && put_user(zero, node)) ? -EFAULT : 0;
 }
-SYSCALL2(membarrier, int, cmd, u32, flags) { return flags ? -EINVAL : cmd == 0 ? 0 : -EINVAL; }
 SYSCALL1(personality, u32, p) { return p == ~0u || p == 0 ? 0 : -EINVAL; }
 SYSCALL2(sethostname, uptr, name, int, len) { return name && len >= 0 && len <= 64 ? -EPERM : -EINVAL; }

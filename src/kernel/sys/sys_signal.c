@@ -24,6 +24,7 @@ SYSCALL4(rt_sigaction, int, sig, uptr, new, uptr, old, u64, size)
     if (new) {
         a.mask &= ~UNBLOCKABLE;
         tg->actions[sig - 1] = a;
+        signal_drop_ignored_locked(tg, sig);
     }
     mutex_unlock(&tasklist_lock);
     return old && copy_to_user(old, &o, sizeof(o)) ? -EFAULT : 0;
@@ -116,13 +117,38 @@ static bool may_signal(struct tgroup *tg)
     return !c || capable(5) || me->euid == c->uid || me->euid == c->suid || me->uid == c->uid || me->uid == c->suid;
 }
 
+long signal_send_checked_locked(struct tgroup *tg, struct task *t, int sig, const void *info)
+{
+    bool cont = sig == SIGCONT && tg->sid == current_task()->tg->sid;
+    if (!cont && !may_signal(tg))
+        return -EPERM;
+    return sig ? signal_send_locked(tg, t, sig, info) : 0;
+}
+
 static long send(struct tgroup *tg, struct task *t, int sig, int code)
 {
     u8 info[128];
-    if (!may_signal(tg))
-        return -EPERM;
     siginfo_user(info, sig, code, current_tgid(), current_cred()->uid);
-    return sig ? signal_send_locked(tg, t, sig, info) : 0;
+    return signal_send_checked_locked(tg, t, sig, info);
+}
+
+long signal_send_pgrp_locked(u32 pgid, int sig, const void *info)
+{
+    long r = -ESRCH;
+    for (struct tgroup *g = tgroup_next_locked(2); g; g = tgroup_next_locked(g->tgid + 1))
+        if (g->pgid == pgid) {
+            long e = signal_send_checked_locked(g, NULL, sig, info);
+            r = r == -ESRCH || e == 0 ? e : r;
+        }
+    return r;
+}
+
+bool may_inspect_locked(struct tgroup *tg)
+{
+    const struct cred *me = current_cred(), *c = tg->leader->cred;
+    return tg == current_task()->tg || capable(19) ||
+           (c && me->fsuid == c->uid && me->fsuid == c->euid && me->fsuid == c->suid && me->fsgid == c->gid &&
+            me->fsgid == c->egid && me->fsgid == c->sgid);
 }
 
 SYSCALL2(kill, int, pid, int, sig)
@@ -168,7 +194,7 @@ static long sigqueue(u32 tgid, u32 tid, int sig, uptr uinfo)
         return -EFAULT;
     if (sig < 0 || sig > 64)
         return -EINVAL;
-    if (info[2] >= 0 && tgid != current_tgid())
+    if ((info[2] >= 0 || info[2] == -6 /* SI_TKILL */) && tgid != current_tgid())
         return -EPERM;
     info[0] = sig;
     mutex_lock(&tasklist_lock);

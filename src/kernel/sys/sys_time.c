@@ -2,13 +2,16 @@
 #include "core/kmalloc.h"
 #include "core/uaccess.h"
 #include "host/host.h"
+#include "proc/cputime.h"
 #include "proc/task.h"
 #include "sys/syscall.h"
+#include <asm/siginfo.h>
 #include <asm/signal.h>
 #include <linux/time.h>
 #include <linux/time_types.h>
 
 #define NS 1000000000ull
+#define ALARM_MIN 100000ull /* ns between two expiries of ITIMER_REAL */
 
 static long get_ts(uptr u, u64 *ns)
 {
@@ -27,23 +30,59 @@ static long put_ts(uptr u, u64 ns)
     return copy_to_user(u, &t, sizeof(t));
 }
 
-static bool clock_ok(int id) { return (id >= 0 && id <= 7) || id == 11; }
+static bool clock_ok(int id) { return (id >= 0 && id <= 9) || id == 11; }
+
+/* Clocks of a process or thread by number (clock_getcpuclockid): the complement of the pid, 3 bits: 4 thread, 0 PROF, 1 VIRT, 2
+ * SCHED. -EINVAL: no such clock. */
+static long cpu_clock(int id, u64 *ns)
+{
+    u32 pid = (u32)~(id >> 3);
+    long r = -EINVAL;
+    if ((id & 3) == 3)
+        return r;
+    mutex_lock(&tasklist_lock);
+    struct task *t = pid ? task_find_locked(pid) : current_task();
+    if (t && !t->exited && (id & 4 ? t->tg == current_task()->tg : t->tg->leader == t || !pid)) {
+        *ns = !(id & 4) ? cputime_seen(t->tg) : t == current_task() ? cputime_thread() : 0;
+        r = 0;
+    }
+    mutex_unlock(&tasklist_lock);
+    return r;
+}
+
+static long read_clock(int id, u64 *ns)
+{
+    if (id < 0)
+        return cpu_clock(id, ns);
+    if (!clock_ok(id))
+        return -EINVAL;
+    *ns = id == CLOCK_PROCESS_CPUTIME_ID  ? cputime_group()
+          : id == CLOCK_THREAD_CPUTIME_ID ? cputime_thread()
+                                          : host_clock(id == 8 || id == 11 ? CLOCK_REALTIME : id == 9 ? CLOCK_BOOTTIME : id);
+    return 0;
+}
 
 SYSCALL2(clock_gettime, int, id, uptr, ts)
 {
-    if (!clock_ok(id) && id >= 0)
-        return -EINVAL;
-    return put_ts(ts, host_clock(id < 0 ? CLOCK_PROCESS_CPUTIME_ID : id == 11 ? 0 : id));
+    u64 ns;
+    long r = read_clock(id, &ns);
+    return r ? r : put_ts(ts, ns);
 }
 
 SYSCALL2(clock_getres, int, id, uptr, ts)
 {
-    if (!clock_ok(id) && id >= 0)
-        return -EINVAL;
-    return ts ? put_ts(ts, id == 5 || id == 6 ? 4000000 : 1) : 0;
+    u64 ns;
+    long r = read_clock(id, &ns);
+    return r ? r : ts ? put_ts(ts, id == 5 || id == 6 ? 4000000 : 1) : 0;
 }
 
-SYSCALL2(clock_settime, int, id, uptr, ts) { return clock_ok(id) && ts ? -EPERM : -EINVAL; }
+SYSCALL2(clock_settime, int, id, uptr, ts)
+{
+    u64 ns;
+    if (id != CLOCK_REALTIME)
+        return -EINVAL;
+    return get_ts(ts, &ns) ? get_ts(ts, &ns) : -EPERM;
+}
 SYSCALL2(settimeofday, uptr, tv, uptr, tz) { return tv || tz ? -EPERM : 0; }
 
 SYSCALL2(gettimeofday, uptr, tv, uptr, tz)
@@ -100,14 +139,37 @@ SYSCALL2(nanosleep, uptr, req, uptr, rem)
     return r ? r : sleep_restartable(host_clock(CLOCK_MONOTONIC) + ns, rem);
 }
 
+/* Until the group has used so much cpu time: looks again when it could have. */
+static long cpu_sleep(int id, u64 until, u64 more, uptr rem)
+{
+    u64 now;
+    long r = read_clock(id, &now);
+    if (r)
+        return r;
+    if (until == ~0ull)
+        until = now + more;
+    for (;;) {
+        r = read_clock(id, &now);
+        if (r || now >= until)
+            return r;
+        r = sleep_to(host_clock(CLOCK_MONOTONIC) + MAX((until - now) / 64, 1000000ul));
+        if (r)
+            return !rem ? -ERESTARTNOHAND : put_ts(rem, until > now ? until - now : 0) ? -EFAULT : -EINTR;
+    }
+}
+
 SYSCALL4(clock_nanosleep, int, id, int, flags, uptr, req, uptr, rem)
 {
     u64 ns, now = host_clock(CLOCK_MONOTONIC);
-    if (!clock_ok(id) || id == 3)
+    if ((!clock_ok(id) && id >= 0) || id == CLOCK_THREAD_CPUTIME_ID)
         return -EINVAL;
+    if (id == CLOCK_MONOTONIC_RAW || id == CLOCK_REALTIME_COARSE || id == CLOCK_MONOTONIC_COARSE)
+        return -EOPNOTSUPP;
     long r = get_ts(req, &ns);
     if (r)
         return r;
+    if (id == CLOCK_PROCESS_CPUTIME_ID || id < 0)
+        return cpu_sleep(id, flags & 1 ? ns : ~0ull, ns, flags & 1 ? 0 : rem);
     if (!(flags & 1))
         return sleep_restartable(now + ns, rem);
     if (id == CLOCK_REALTIME || id == 11) {
@@ -124,18 +186,16 @@ SYSCALL0(sched_yield)
     return 0;
 }
 
-/* ITIMER_REAL; the cpu-time ones count real time too (documented). */
+/* ITIMER_REAL. tasklist_lock held. */
 static void alarm_fires(struct ktimer *k)
 {
     struct tgroup *tg = container_of(k, struct tgroup, alarm);
     u8 info[128];
-    siginfo_user(info, SIGALRM, 0x80, 0, 0);
-    mutex_lock(&tasklist_lock);
+    siginfo_user(info, SIGALRM, SI_KERNEL, 0, 0);
     signal_send_locked(tg, NULL, SIGALRM, info);
-    u64 next = tg->alarm_interval ? k->deadline + tg->alarm_interval : 0;
-    mutex_unlock(&tasklist_lock);
-    if (next)
-        ktimer_set(k, next);
+    u64 now = host_clock(CLOCK_MONOTONIC), every = tg->alarm_interval;
+    if (every)
+        ktimer_set(k, MAX(k->deadline + ((now - k->deadline) / every + 1) * every, now + ALARM_MIN));
     else
         k->deadline = 0;
 }
@@ -143,13 +203,43 @@ static void alarm_fires(struct ktimer *k)
 static void set_alarm(struct tgroup *tg, u64 value, u64 interval, u64 *old_value, u64 *old_interval)
 {
     u64 now = host_clock(CLOCK_MONOTONIC);
+    mutex_lock(&tasklist_lock);
     bool armed = ktimer_cancel(&tg->alarm);
     *old_value = armed && tg->alarm.deadline > now ? tg->alarm.deadline - now : 0;
     *old_interval = tg->alarm_interval;
-    tg->alarm_interval = interval;
+    tg->alarm_interval = value ? interval : 0;
     tg->alarm.fn = alarm_fires;
+    tg->alarm.lock = &tasklist_lock;
+    tg->alarm.deadline = 0;
     if (value)
         ktimer_set(&tg->alarm, now + value);
+    mutex_unlock(&tasklist_lock);
+}
+
+/* ITIMER_VIRTUAL and ITIMER_PROF: the same clock (user and system time are not told apart). */
+static void cpu_itimer(struct tgroup *tg, int which, const u64 *set, u64 *old_value, u64 *old_interval)
+{
+    struct cpu_timer *c = &tg->cpu_timer[which - 1];
+    mutex_lock(&tasklist_lock);
+    u64 now = cputime_group();
+    *old_value = !c->deadline ? 0 : c->deadline > now ? c->deadline - now : 1000;
+    *old_interval = c->interval;
+    if (set) {
+        c->deadline = set[0] ? now + set[0] : 0;
+        c->interval = set[0] ? set[1] : 0;
+        if (set[0])
+            cpu_watch_locked(tg, set[0]);
+    }
+    mutex_unlock(&tasklist_lock);
+}
+
+static void itimer_left(struct tgroup *tg, u64 *value, u64 *interval)
+{
+    mutex_lock(&tasklist_lock);
+    u64 now = host_clock(CLOCK_MONOTONIC), at = list_linked(&tg->alarm.link) ? tg->alarm.deadline : 0;
+    *value = at > now ? at - now : 0;
+    *interval = tg->alarm_interval;
+    mutex_unlock(&tasklist_lock);
 }
 
 SYSCALL1(alarm, u32, seconds)
@@ -168,10 +258,11 @@ SYSCALL3(setitimer, int, which, uptr, new, uptr, old)
         return -EFAULT;
     if (v[0] < 0 || v[2] < 0 || (u64)v[1] >= 1000000 || (u64)v[3] >= 1000000)
         return -EINVAL;
+    u64 ov, oi, set[2] = {(u64)v[2] * NS + (u64)v[3] * 1000, (u64)v[0] * NS + (u64)v[1] * 1000};
     if (which)
-        return -ENOSYS;
-    u64 ov, oi;
-    set_alarm(current_task()->tg, (u64)v[2] * NS + (u64)v[3] * 1000, (u64)v[0] * NS + (u64)v[1] * 1000, &ov, &oi);
+        cpu_itimer(current_task()->tg, which, set, &ov, &oi);
+    else
+        set_alarm(current_task()->tg, set[0], set[1], &ov, &oi);
     s64 o[4] = {(s64)(oi / NS), (s64)(oi % NS / 1000), (s64)(ov / NS), (s64)(ov % NS / 1000)};
     return old && copy_to_user(old, o, sizeof(o)) ? -EFAULT : 0;
 }
@@ -181,15 +272,18 @@ SYSCALL2(getitimer, int, which, uptr, val)
     struct tgroup *tg = current_task()->tg;
     if (which < 0 || which > 2)
         return -EINVAL;
-    u64 now = host_clock(CLOCK_MONOTONIC), d = which ? 0 : tg->alarm.deadline, left = d > now ? d - now : 0;
-    u64 oi = which ? 0 : tg->alarm_interval;
+    u64 left, oi;
+    if (which)
+        cpu_itimer(tg, which, NULL, &left, &oi);
+    else
+        itimer_left(tg, &left, &oi);
     s64 o[4] = {(s64)(oi / NS), (s64)(oi % NS / 1000), (s64)(left / NS), (s64)(left % NS / 1000)};
     return copy_to_user(val, o, sizeof(o));
 }
 
 SYSCALL1(times, uptr, buf)
 {
-    u64 cpu = host_clock(CLOCK_PROCESS_CPUTIME_ID) / 10000000;
+    u64 cpu = cputime_group() / 10000000;
     s64 t[4] = {(s64)cpu, 0, (s64)(current_task()->tg->cutime / 10000000), 0};
     if (buf && copy_to_user(buf, t, sizeof(t)))
         return -EFAULT;

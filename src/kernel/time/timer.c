@@ -40,20 +40,43 @@ bool ktimer_cancel(struct ktimer *t)
     return armed;
 }
 
-u64 ktimers_run(void)
+/* The first timer if it is due, taken off the list; the owner's lock is held then. */
+static struct ktimer *take_due(u64 *next)
 {
+    struct mutex *owner = NULL;
     for (;;) {
         mutex_lock(&wheel.lock);
         struct ktimer *t = list_first(&wheel.timers, struct ktimer, link);
-        u64 next = t ? t->deadline : NO_DEADLINE;
-        if (!t || next > host_clock(CLOCK_MONOTONIC)) {
-            mutex_unlock(&wheel.lock);
-            return next;
-        }
-        list_del(&t->link);
+        *next = t ? t->deadline : NO_DEADLINE;
+        bool due = t && *next <= host_clock(CLOCK_MONOTONIC);
+        bool held = due && t->lock == owner;
+        struct mutex *want = due ? t->lock : NULL;
+        if (held)
+            list_del(&t->link);
         mutex_unlock(&wheel.lock);
-        t->fn(t);
+        if (held)
+            return t;
+        if (owner)
+            mutex_unlock(owner);
+        if (!due)
+            return NULL;
+        owner = want;
+        if (owner)
+            mutex_lock(owner);
     }
+}
+
+u64 ktimers_run(void)
+{
+    u64 next;
+    struct ktimer *t;
+    while ((t = take_due(&next))) {
+        struct mutex *owner = t->lock;
+        t->fn(t);
+        if (owner)
+            mutex_unlock(owner);
+    }
+    return next;
 }
 
 void service_wake(void)

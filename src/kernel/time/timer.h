@@ -1,14 +1,19 @@
-/* Kernel timers: a sorted list served by init's service thread. Callbacks run there with no lock held and may not sleep. */
+/* Kernel timers: a sorted list served by init's service thread. Callbacks run there with no lock held but
+ * ktimer->lock and may not sleep. */
 #ifndef HARENA_TIME_TIMER_H
 #define HARENA_TIME_TIMER_H
 
 #include "base/list.h"
 #include "base/types.h"
 
+struct mutex;
+
 struct ktimer { /* in K; zeroed before first use */
     struct list link;
     u64 deadline; /* CLOCK_MONOTONIC ns */
     void (*fn)(struct ktimer *t);
+    struct mutex *lock; /* of the owner, or NULL: held while fn runs, so that a timer cancelled under it can be freed. A lock that is
+                         * never freed itself; it comes before the timers' own. */
 };
 
 void ktimer_set(struct ktimer *t, u64 deadline); /* (re)arms */

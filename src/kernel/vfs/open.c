@@ -224,6 +224,12 @@ struct file *file_open_path(struct path *p, u32 flags)
     return open_checked(p, flags, false);
 }
 
+struct file *file_open_exec(struct path *p)
+{
+    long r = p->mnt->flags & MS_NOEXEC ? -EACCES : inode_permission(p->dentry->inode, MAY_EXEC);
+    return r ? ERR_PTR(r) : open_checked(p, O_RDONLY, false);
+}
+
 /* O_CREAT: the last component is looked up or made under the directory's lock; a dangling link is followed. */
 static struct file *open_create(int dirfd, const char *name, u32 flags, u32 mode, u32 lookup)
 {
@@ -368,6 +374,8 @@ static struct file *open_tmpfile(int dirfd, const char *name, u32 flags, u32 mod
         path_put(&dir);
         return ERR_PTR(r);
     }
+    if (flags & O_EXCL) /* never to be linked */
+        i->flags |= INODE_UNLINKED;
     char text[32];
     fmt_print(text, sizeof(text), "#%lu", (unsigned long)i->ino);
     struct qstr q = qstr_of(text);

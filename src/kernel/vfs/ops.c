@@ -407,7 +407,7 @@ long vfs_rename(int old_dirfd, const char *old_name, int new_dirfd, const char *
     struct inode *moved = NULL, *replaced = NULL;
     if (flags & ~(u32)(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT))
         return -EINVAL;
-    if ((flags & RENAME_WHITEOUT) || ((flags & RENAME_NOREPLACE) && (flags & RENAME_EXCHANGE)))
+    if ((flags & RENAME_EXCHANGE) && (flags & (RENAME_NOREPLACE | RENAME_WHITEOUT)))
         return -EINVAL;
     long r = path_parent(old_dirfd, old_name, LOOKUP_FOLLOW, &n.from);
     if (r)

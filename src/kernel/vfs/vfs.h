@@ -253,6 +253,7 @@ struct file *file_anon(const struct file_ops *ops, void *priv, const char *name,
 long path_lookup(int dirfd, const char *name, u32 flags, struct path *out); /* kernel string; referenced result */
 long user_path(int dirfd, uptr name, u32 flags, struct path *out);
 struct file *file_open_path(struct path *p, u32 flags); /* p is not consumed */
+struct file *file_open_exec(struct path *p); /* a regular file to execute: the right to do so is all that is asked for */
 struct file *file_open(int dirfd, const char *name, u32 flags, u32 mode);
 /* Absolute text of a path as seen from the current root; returns a pointer inside buf or an error pointer. */
 char *path_text(const struct path *p, char *buf, size_t size);

@@ -5,6 +5,9 @@
 
 static long xattr_permission(struct inode *i, const char *name, u32 mask)
 {
+    const char *dot = strchr(name, '.');
+    if (dot && !dot[1])
+        return -EINVAL;
     if (!strncmp(name, "security.", 9) || !strncmp(name, "system.", 7))
         return (mask & MAY_WRITE) && !has_cap(CAP_SYS_ADMIN) ? -EPERM : 0;
     if (!strncmp(name, "trusted.", 8)) {

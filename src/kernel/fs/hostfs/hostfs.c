@@ -426,6 +426,8 @@ static long host_rename(struct inode *old_dir, const struct qstr *old_name, stru
     if (r < 0)
         return r;
     rehang(host_of(node), host_of(new_dir), new_name);
+    if (flags & RENAME_WHITEOUT)
+        return -EINVAL;
     if (flags & RENAME_EXCHANGE)
         rehang(host_of(replaced), host_of(old_dir), old_name);
     else if (replaced)

@@ -354,6 +354,8 @@ static long ovl_rename(struct inode *old_dir, const struct qstr *old_name, struc
     struct ovl_inode *x = replaced ? ovl_of(replaced) : NULL;
     struct ovl_sb *s = ovl_sb_of(old_dir);
     bool exchange = flags & RENAME_EXCHANGE;
+    if (flags & RENAME_WHITEOUT)
+        return -EINVAL;
     if (S_ISDIR(node->mode) && o->lower_count)
         return -EXDEV;
     if (exchange && S_ISDIR(replaced->mode) && x->lower_count)

@@ -216,13 +216,38 @@ static void reparent(struct inode *i, struct inode *from, struct inode *to)
     tmp_of(i)->parent = tmp_of(to);
 }
 
+/* The old name goes, or shows the whiteout. */
+static void give_up(struct tmp_inode *from, struct tmp_entry *e, struct inode *whiteout)
+{
+    if (whiteout) {
+        e->inode = whiteout;
+        return;
+    }
+    leave(from, e);
+    kfree(e);
+}
+
+static void drop_whiteout(struct inode *w)
+{
+    if (w) {
+        w->nlink = 0;
+        iput(w);
+    }
+}
+
 static long dir_rename(struct inode *old_dir, const struct qstr *old_name, struct inode *node, struct inode *new_dir,
                        const struct qstr *new_name, struct inode *replaced, u32 flags)
 {
     struct tmp_inode *from = tmp_of(old_dir), *to = tmp_of(new_dir);
     struct tmp_entry *e = find(from, old_name), *x = replaced ? find(to, new_name) : NULL;
+    struct inode *whiteout = NULL; /* takes the old name's place */
     if (!e || (replaced && !x))
         return -ENOENT;
+    if (flags & RENAME_WHITEOUT) {
+        whiteout = tmp_new(old_dir->sb, old_dir, S_IFCHR, 0, NULL);
+        if (IS_ERR(whiteout))
+            return PTR_ERR(whiteout);
+    }
     if (flags & RENAME_EXCHANGE) {
         e->inode = replaced;
         x->inode = node;
@@ -230,16 +255,17 @@ static long dir_rename(struct inode *old_dir, const struct qstr *old_name, struc
         reparent(replaced, new_dir, old_dir);
     } else if (replaced) {
         if (S_ISDIR(replaced->mode)) {
-            if (tmp_of(replaced)->count)
+            if (tmp_of(replaced)->count) {
+                drop_whiteout(whiteout);
                 return -ENOTEMPTY;
+            }
             replaced->nlink = 0;
             new_dir->nlink--;
         } else if (--replaced->nlink == 0) {
             replaced->flags |= INODE_UNLINKED;
         }
         replaced->ctime = now_ktime();
-        leave(from, e);
-        kfree(e);
+        give_up(from, e, whiteout);
         x->inode = node;
         reparent(node, old_dir, new_dir);
         iput(replaced); /* the entry's; the caller holds one */
@@ -247,11 +273,11 @@ static long dir_rename(struct inode *old_dir, const struct qstr *old_name, struc
         struct tmp_entry *n = entry_new(new_name, node);
         long r = n ? grow(to) : -ENOMEM;
         if (r) {
+            drop_whiteout(whiteout);
             kfree(n);
             return r;
         }
-        leave(from, e);
-        kfree(e);
+        give_up(from, e, whiteout);
         enter(to, n);
         reparent(node, old_dir, new_dir);
     }
