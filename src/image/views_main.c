@@ -7,6 +7,7 @@
  * them is hostile: only the copy and the hash happen here, everything that looks at the content in a jail
  * (image/view_jail.c). Nothing is answered: the pack tells. A file that cannot be added is left out. */
 #include "image/pack.h"
+#include "image/view_build.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,6 +24,8 @@
 #define QUEUE_MAX 512
 #define SHARED_MAX (1ull << 30)
 #define PRIVATE_MAX (256ull << 20)
+#define FILE_SECONDS 10 /* of cpu time for one file, and for all: hostile ones may be made to be slow */
+#define ALL_SECONDS 60
 #define PACKS_MAX 8 /* packs of single directories that are kept */
 
 /* A descriptor, -1 at the end. *own: for which pack. */
@@ -108,6 +111,13 @@ static void remove_old(const char *dir)
     closedir(d);
 }
 
+static bool tired(void)
+{
+    struct rusage u;
+
+    return getrusage(RUSAGE_CHILDREN, &u) || u.ru_utime.tv_sec + u.ru_stime.tv_sec > ALL_SECONDS;
+}
+
 int main(int argc, char **argv)
 {
     static const struct pack_options options[2] = {{.max_size = SHARED_MAX}, {.max_size = PRIVATE_MAX, .private = true}};
@@ -135,7 +145,8 @@ int main(int argc, char **argv)
     prctl(PR_SET_DUMPABLE, 0);
     setrlimit(RLIMIT_CORE, &none);
     umask(077);
-    while (done++ < QUEUE_MAX && (fd = receive(&own)) >= 0) {
+    view_jail_seconds = FILE_SECONDS;
+    while (done++ < QUEUE_MAX && !tired() && (fd = receive(&own)) >= 0) {
         int r;
 
         if (!p[own] && !closed[own] && (!argv[1 + own][0] || pack_open(argv[1 + own], &options[own], &p[own])))
