@@ -100,7 +100,7 @@ settled "after parallel filling" "v1 patched"
 
 # signals, restarts, cancellation
 native=$("$work/cwd/signals")
-check "signals natively" "$(printf 'storm\njumping\nclocks\nrestarts\ncancels')" "$native"
+check "signals natively" "$(printf 'storm\njumping\nclocks\novermap\nrestarts\ncancels')" "$native"
 check "signals: libc on the jump path" "$native" "$(cd "$work/cwd" && run -- ./signals)"
 check "signals: the trap path" "$native" "$(cd "$work/cwd" && run --no-patch -- ./signals)"
 for i in 1 2; do check "signals: static program on the jump path $i" "$native" "$(run --root "$work/root" -- /bin/signals)"; done
