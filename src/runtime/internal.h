@@ -29,6 +29,9 @@ struct harena_sandbox {
     char *views_program;
 };
 
+/* Never NULL: without memory the program ends. */
+void *grow(void *old, size_t size);
+
 /* programs.c */
 int find_program(const char *libexec, const char *name, const char *build_sub, char out[PATH_MAX], struct harena_error *err);
 int spawn_broker(const char *libexec, bool factory, int link, pid_t *pid, struct harena_error *err);

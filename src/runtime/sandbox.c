@@ -37,9 +37,7 @@ static u32 block_add(struct block *b, const void *data, u32 size)
 {
     if (b->size + size > b->room) {
         b->room = (b->size + size) * 2 + 4096;
-        b->data = realloc(b->data, b->room);
-        if (!b->data)
-            abort();
+        b->data = grow(b->data, b->room);
     }
     u32 at = b->size;
     if (data)

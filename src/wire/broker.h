@@ -142,7 +142,10 @@ enum wire_op {
     WIRE_RENAME,      /* data: old NUL new (arg[0]: offset of the second); arg[1]: RENAME_NOREPLACE|EXCHANGE */
     WIRE_SETATTR,     /* data: wire_attr then path (by path: chmod, utimens, truncate); arg[0] mask -> wire_attr */
     WIRE_STATFS,      /* -> wire_statfs */
+    WIRE_READ_PATH,   /* data: path of a regular file -> wire_attr, then its first WIRE_SMALL_MAX bytes; value = bytes */
 };
+#define WIRE_SMALL_MAX (REQ_DATA_SIZE - (u32)sizeof(struct wire_attr))
+
 #define WIRE_VIEW_MAKE 1u /* have the exec view built when there is none yet */
 
 enum wire_view_state {

@@ -1,5 +1,6 @@
 /* See boot.h. The service thread is carrier 0 of the first process; its task is the kernel's process 1. */
 #include "boot/boot.h"
+#include "core/config.h"
 #include "boot/user.h"
 #include "abi/syscalls.h"
 #include "arch/x86_64/regs.h"

@@ -1,6 +1,6 @@
 /* Task and process tables. */
 #include "proc/task.h"
-#include "boot/boot.h"
+#include "core/config.h"
 #include "base/string.h"
 #include "core/kmalloc.h"
 #include "core/kstate.h"
