@@ -96,6 +96,23 @@ void trap_handler(int sig, struct siginfo *si, struct ucontext *uc)
     s->eflags &= ~0x40500ul; /* AC, DF, TF */
 }
 
+void frames_redirect(struct mm *mm, const struct vview *w)
+{
+    u64 start = w->bias + w->e.tramp_vaddr;
+    for (u32 i = 0; i < CARRIER_MAX; i++) {
+        if (!(i % 64) && !mm->carriers[i / 64]) {
+            i += 63;
+            continue;
+        }
+        if (!(mm->carriers[i / 64] >> i % 64 & 1) || !carrier_at(i)->kstack_top)
+            continue;
+        struct regs *r = (struct regs *)(carrier_at(i)->kstack_top - sizeof(*r));
+        u64 ip = atomic_load_relaxed(&r->rip);
+        if (ip - start < w->e.tramp_len)
+            atomic_store(&r->rip, view_original(w, ip));
+    }
+}
+
 struct regs *current_regs(void);
 struct regs *current_regs(void) { return (struct regs *)(this_carrier()->kstack_top - sizeof(struct regs)); }
 

@@ -3,7 +3,6 @@
 
 #include <linux/mman.h>
 
-#include "arch/x86_64/regs.h"
 #include "base/string.h"
 #include "core/errno.h"
 #include "core/kmalloc.h"
@@ -180,30 +179,11 @@ u64 vma_host_end(const struct vma *v)
     return v->eof <= v->pgoff ? v->start : v->start + (v->eof - v->pgoff);
 }
 
-/* Threads that are in the kernel and would return into the trampolines return to the original code. One that runs in a
- * trampoline at this moment is lost, as one that runs in unmapped text is. */
-static void view_redirect(struct mm *mm, const struct vview *w)
-{
-    u64 start = w->bias + w->e.tramp_vaddr;
-    for (u32 i = 0; i < CARRIER_MAX; i++) {
-        if (!(i % 64) && !mm->carriers[i / 64]) {
-            i += 63;
-            continue;
-        }
-        if (!(mm->carriers[i / 64] >> i % 64 & 1) || !carrier_at(i)->kstack_top)
-            continue;
-        struct regs *r = (struct regs *)(carrier_at(i)->kstack_top - sizeof(*r));
-        u64 ip = atomic_load_relaxed(&r->rip);
-        if (ip - start < w->e.tramp_len)
-            atomic_store(&r->rip, view_original(w, ip));
-    }
-}
-
 /* The trampolines of a view go away: text that jumps to them shows the original again. */
 static void view_disable(struct mm *mm, struct vmap *m, u64 skip_start, u64 skip_end)
 {
     if (m && m->view)
-        view_redirect(mm, m->view);
+        frames_redirect(mm, m->view);
     for (u32 i = 0; i < mm->count; i++) {
         struct vma *v = &mm->vmas[i];
         if (v->map != m || !(v->flags & VM_VIEW) || (v->start >= skip_start && v->end <= skip_end))
