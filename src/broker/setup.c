@@ -162,8 +162,7 @@ static int fill_boot_mail(struct broker *b, struct mail_boot *m)
     getrandom(m->seed, sizeof(m->seed), 0);
     snprintf(m->hostname, sizeof(m->hostname), "%.64s", c->hostname);
     random_id(m->boot_id);
-    views_init(b, c->views_off && c->views_off < c->h.total ? (char *)c + c->views_off : NULL,
-               c->flags & CTL_CONFIG_VIEWS_PRIVATE);
+    views_init(b, c);
     return at;
 }
 

@@ -77,7 +77,7 @@ static void report(const struct child *c, const char tag[5], const char *step, i
 static int place_descriptors(const struct child *c)
 {
     struct broker *b = c->b;
-    int from[9] = { b->k_fd, b->d_fd, b->r_fd, -1, -1, -1, -1, b->views.fd, c->boot_socket };
+    int from[9] = { b->k_fd, b->d_fd, b->r_fd, -1, -1, -1, b->views[1].fd, b->views[0].fd, c->boot_socket };
     for (u32 i = 0; i < b->image_count; i++)
         from[FD_IMAGE0 + i] = b->image_fd[i];
     for (int i = 0; i < 9; i++)

@@ -2,7 +2,7 @@
  * acknowledgements - and of doorbells; the broker's code runs unchanged on real memfds and a small directory tree.
  *
  * clang -fsanitize=fuzzer,address,undefined -Isrc tests/fuzz/broker_requests.c src/broker/{control,hostfs,hostfs_modify,idmap,
- * request,session,setup,spawn}.c */
+ * request,session,setup,spawn,views}.c src/wire/view.c */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>

@@ -132,7 +132,8 @@ void tgroup_release_locked(struct tgroup *tg)
 
 void task_kick(struct task *t)
 {
-    if (atomic_load(&t->core.wake) == WAKE_SLEEPING)
+    /* The word must change: between its last look at `work` and the host's futex wait the sleeper misses a bare wake. */
+    if (atomic_cas(&t->core.wake, WAKE_SLEEPING, WAKE_RUNNING))
         wake_word(&t->core.wake);
     else if (t != current_task() && t->core.host_tid)
         host_kick(t->core.host_pid, t->core.host_tid);
