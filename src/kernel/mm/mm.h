@@ -98,6 +98,7 @@ long mm_protect(struct mm *mm, u64 addr, u64 size, int prot);
 long mm_brk(struct mm *mm, u64 brk);
 long mm_remap(struct mm *mm, u64 addr, u64 old_size, u64 new_size, u64 flags, u64 new_addr);
 long mm_advise(struct mm *mm, u64 addr, u64 size, int advice);
+void mm_files_cut(struct mm *mm); /* of the calling stub: what shows files behind their end faults from now on */
 bool mm_covered(struct mm *mm, u64 addr, u64 size); /* no holes */
 
 /* An exception in guest memory: true = try the access again. error_code: as the host's page-fault error. */

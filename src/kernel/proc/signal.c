@@ -3,6 +3,7 @@
  * All queues are under tasklist_lock. A sender queues, sets WORK_SIGNAL on a thread that does not block the signal and
  * kicks it; the exit path (exit_work) then dequeues. Standard signals queue once, real-time ones up to RLIMIT_SIGPENDING. */
 #include "proc/signal.h"
+#include "mm/mm.h"
 #include "base/string.h"
 #include "core/kmalloc.h"
 #include "core/kstate.h"
@@ -350,6 +351,10 @@ void exit_work(struct regs *r)
         task_exit(t->tg->exit_code);
     if (t->core.work & WORK_BARRIER)
         atomic_and(&t->core.work, ~WORK_BARRIER);
+    if (t->core.work & WORK_CUT) {
+        atomic_and(&t->core.work, ~WORK_CUT);
+        mm_files_cut(t->mm);
+    }
     if (t->core.work & WORK_CPU)
         cpu_watch_check(t);
     if (t->tg->stop_sig)
