@@ -17,6 +17,8 @@
 #include "proc/slot.h"
 #include "proc/task.h"
 #include "sys/syscall.h"
+#include "vfs/dentry.h"
+#include "vfs/mount.h"
 #include <linux/fcntl.h>
 
 struct regs *current_regs(void);
@@ -45,6 +47,19 @@ static long de_thread(struct task *me)
     return 0;
 }
 
+static void apply_cred(struct task *t, struct file *f)
+{
+    const struct inode *i = f->path.dentry->inode;
+    bool secure = false;
+    struct cred *c = cred_for_exec(t->cred, i->mode, i->uid, i->gid, f->path.mnt->flags & 2 /* MS_NOSUID */, &secure);
+    if (!c)
+        return; /* no memory: goes on with what it has, which is not more */
+    cred_publish(c);
+    t->tg->no_dump = secure;
+    if (secure)
+        t->tg->pdeath_sig = 0;
+}
+
 static void apply_exec(struct task *t, struct exec_args *a)
 {
     const char *base = strrchr(a->execfn, '/');
@@ -56,6 +71,7 @@ static void apply_exec(struct task *t, struct exec_args *a)
     posix_timers_drop_locked(t->tg);
     signal_flush_on_exec(t);
     mutex_unlock(&tasklist_lock);
+    apply_cred(t, a->exe);
     t->clear_child_tid = t->robust_list = 0;
     t->tls = ~0ull;
     t->tg->execed = true;

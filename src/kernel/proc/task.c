@@ -45,6 +45,20 @@ struct tgroup *tgroup_next_locked(u32 from)
     return NULL;
 }
 
+/* RLIMIT_NPROC: counted only when there are so many tasks at all. */
+bool too_many_tasks(void)
+{
+    u64 limit = current_rlimit(RLIMIT_NPROC), n = 0;
+    const struct cred *c = current_cred();
+    if (!c->uid || limit == ~0ull || task_count <= limit || capable(21) || capable(24))
+        return false;
+    mutex_lock(&tasklist_lock);
+    for (u32 p = 2; p < PID_MAX; p++)
+        n += pid_task[p] && pid_task[p]->cred && pid_task[p]->cred->uid == c->uid;
+    mutex_unlock(&tasklist_lock);
+    return n >= limit;
+}
+
 struct tgroup *tgroup_alloc(struct tgroup *like)
 {
     struct tgroup *tg = knew(struct tgroup);
@@ -58,6 +72,7 @@ struct tgroup *tgroup_alloc(struct tgroup *like)
         memcpy(tg->rlimits, like->rlimits, sizeof(tg->rlimits));
         tg->pgid = like->pgid;
         tg->sid = like->sid;
+        tg->no_dump = like->no_dump;
         return tg;
     }
     for (int i = 0; i < 16; i++)
@@ -81,6 +96,12 @@ struct task *task_alloc(struct task *like, struct tgroup *tg)
     t->tls = ~0ull;
     if (like) {
         t->blocked = like->blocked;
+        t->affinity = like->affinity;
+        t->timerslack = like->timerslack;
+        if (!like->reset_on_fork) {
+            t->nice = like->nice;
+            t->policy = like->policy;
+        }
         memcpy(t->comm, like->comm, sizeof(t->comm));
     }
     mutex_lock(&tasklist_lock);
@@ -108,8 +129,10 @@ void task_free(struct task *t)
     pid_task[t->tid] = NULL;
     task_count--;
     struct sigqueue *q;
-    list_for_each(q, &t->pending.queue, link)
+    list_for_each(q, &t->pending.queue, link) {
+        t->tg->queued--;
         kfree(q);
+    }
     cred_put(t->cred);
     kfree(t);
 }

@@ -74,6 +74,8 @@ struct tgroup {
     struct list posix_timers; /* sys/sys_timer.c */
     u32 posix_timer_next;
     struct list pidfds;
+    bool no_dump;
+    u32 queued; /* signals in its queues */
     u32 membarrier; /* registered commands */
     u32 pdeath_sig;
     bool subreaper;
@@ -102,7 +104,11 @@ struct task {
     struct futex_waiter futex;
     struct exec_args *exec; /* handed over to a spare stub */
     char comm[16];
-    u64 utime_base;
+    u64 utime_base; /* thread clock when it began to count */
+    u64 affinity; /* 0: all */
+    u64 timerslack; /* ns; 0: the default */
+    int nice, policy;
+    bool reset_on_fork;
 };
 
 extern struct mutex tasklist_lock;
@@ -110,6 +116,7 @@ extern struct mutex tasklist_lock;
 struct task *task_alloc(struct task *like, struct tgroup *tg); /* like NULL: first process */
 struct tgroup *tgroup_alloc(struct tgroup *like);
 void task_free(struct task *t);
+bool too_many_tasks(void); /* for the calling user */
 struct task *task_make_init(void);
 struct task *task_find_locked(u32 tid);
 struct tgroup *tgroup_find_locked(u32 pid);
