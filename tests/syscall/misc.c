@@ -49,7 +49,7 @@ TAP_MAIN
     static const int absent[] = {174, 177, 178, 180, 181, 183, 185, 205, 211, 214, 236};
     for (unsigned i = 0; i < COUNT(absent); i++)
         err(syscall(absent[i]), ENOSYS, "call %d does not exist", absent[i]);
-    err(syscall(335), ENOSYS, "call 335 does not exist");
+    err(syscall(400), ENOSYS, "call 400 does not exist");
     err(syscall(1000), ENOSYS, "call 1000 does not exist");
     err(syscall(-1), ENOSYS, "call -1 does not exist");
     err(syscall(0x40000000 | 39), ENOSYS, "an x32 call does not exist");

@@ -23,6 +23,8 @@
 
 static KSTATE struct waitq signal_queue; /* signalfd and sigtimedwait sleepers */
 
+KSTATE u32 stopped_groups;
+
 struct waitq *signal_waitq(void) { return &signal_queue; }
 
 void siginfo_user(void *info, int sig, int code, u32 pid, u32 uid)
@@ -85,6 +87,7 @@ static void resume_group(struct tgroup *tg)
     list_for_each(t, &tg->tasks, tg_link)
         drop_pending(tg, &t->pending, STOP_SIGNALS);
     if (tg->stop_sig) {
+        atomic_sub(&stopped_groups, 1);
         tg->stop_sig = 0;
         tg->cont_notify = true;
         tg->stop_notify = false;
@@ -286,6 +289,8 @@ static void stop_group(struct task *t, int sig)
 {
     struct task *it;
     mutex_lock(&tasklist_lock);
+    if (!t->tg->stop_sig)
+        atomic_add(&stopped_groups, 1);
     t->tg->stop_sig = (u32)sig;
     t->tg->stop_notify = true;
     t->tg->cont_notify = false;

@@ -81,6 +81,9 @@ struct tgroup *tgroup_alloc(struct tgroup *like)
     tg->rlimits[RLIMIT_NOFILE][1] = 65536;
     tg->rlimits[RLIMIT_STACK][0] = 8 << 20;
     tg->rlimits[RLIMIT_CORE][0] = 0;
+    memset(tg->rlimits[RLIMIT_NICE], 0, 16);
+    memset(tg->rlimits[RLIMIT_RTPRIO], 0, 16);
+    tg->rlimits[RLIMIT_MSGQUEUE][0] = tg->rlimits[RLIMIT_MSGQUEUE][1] = 819200;
     tg->rlimits[RLIMIT_NPROC][0] = tg->rlimits[RLIMIT_NPROC][1] = 16384;
     tg->rlimits[RLIMIT_SIGPENDING][0] = tg->rlimits[RLIMIT_SIGPENDING][1] = 4096;
     return tg;

@@ -112,6 +112,7 @@ struct task {
 };
 
 extern struct mutex tasklist_lock;
+extern u32 stopped_groups; /* by a signal */
 
 struct task *task_alloc(struct task *like, struct tgroup *tg); /* like NULL: first process */
 struct tgroup *tgroup_alloc(struct tgroup *like);
