@@ -148,8 +148,7 @@ static void messages(void)
     while (msgsnd(id, &m, 100, IPC_NOWAIT) == 0 && n < 10000)
         n++;
     ok(errno == EAGAIN && n > 10, "a queue fills up");
-    msgrcv(id, &r, 100, 5, MSG_EXCEPT | IPC_NOWAIT);
-    is(errno, ENOMSG, "MSG_EXCEPT");
+    err(msgrcv(id, &r, 100, 5, MSG_EXCEPT | IPC_NOWAIT), ENOMSG, "MSG_EXCEPT");
     while (msgrcv(id, &r, 100, 0, IPC_NOWAIT) >= 0)
         ;
     pid_t c = fork();
