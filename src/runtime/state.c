@@ -271,6 +271,11 @@ int state_connect(const char *name, struct harena_error *err)
     struct sockaddr_un a = { .sun_family = AF_UNIX };
     snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%.60s/control", base, name);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        harena_error_set(err, 125, "cannot make a socket: %s", strerror(errno));
+        close(base);
+        return -1;
+    }
     bool ok = connect(fd, (void *)&a, sizeof(a)) == 0;
     if (!ok) {
         struct by_id search = { .id = name };
@@ -307,7 +312,7 @@ static void list_one(int dir_fd, const char *name, void *arg)
         return;
     if (l->count == l->room) {
         l->room = l->room ? l->room * 2 : 16;
-        l->list = realloc(l->list, l->room * sizeof(*l->list));
+        l->list = grow(l->list, l->room * sizeof(*l->list));
     }
     struct harena_info *i = &l->list[l->count++];
     memset(i, 0, sizeof(*i));

@@ -6,7 +6,6 @@
  * panics. Did it sleep inside an operation on a file, it still holds references that nobody knows: others would wait for ever
  * for the end of its pipes, so the sandbox ends with a report. */
 #include "base/string.h"
-#include "boot/boot.h"
 #include "core/kmalloc.h"
 #include "core/panic.h"
 #include "mm/mm.h"

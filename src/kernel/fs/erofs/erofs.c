@@ -430,7 +430,6 @@ long erofs_mount_image(u32 index, u64 size, struct super_block **out)
 
 void erofs_map_images(void)
 {
-    for (u32 n = 0; n <= FD_IMAGE_MAX; n++) /* index FD_IMAGE_MAX: the pack; slots without a file fail and stay unmapped */
-        host_mmap(IMAGE_BASE + n * IMAGE_STRIDE, IMAGE_STRIDE, PROT_READ, MAP_PRIVATE | MAP_FIXED,
-                  n < FD_IMAGE_MAX ? FD_IMAGE0 + (int)n : FD_VIEWS, 0);
+    for (int fd = FD_IMAGE0; fd <= FD_VIEWS; fd++) /* slots without a file fail and stay unmapped */
+        host_mmap(CONTAINER_BASE(fd), IMAGE_STRIDE, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0);
 }
