@@ -97,6 +97,9 @@ int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_ev
 /* Runs events to the end of the main session. Returns 0 with its wait status. */
 int harena_wait(struct harena_sandbox *s, int *wait_status, struct harena_error *err);
 
+/* Processes of the sandbox were killed because it reached its memory limit, as the host's cgroup tells; false without one. */
+bool harena_out_of_memory(const struct harena_sandbox *s);
+
 int harena_signal(struct harena_sandbox *s, int signal, struct harena_error *err);
 int harena_winsize(struct harena_sandbox *s, u16 rows, u16 cols, u16 xpixel, u16 ypixel, struct harena_error *err);
 

@@ -358,6 +358,8 @@ int harena_wait(struct harena_sandbox *s, int *wait_status, struct harena_error 
     }
 }
 
+bool harena_out_of_memory(const struct harena_sandbox *s) { return cgroup_out_of_memory(s); }
+
 int harena_request(struct harena_sandbox *s, u32 ctl_type, u32 number, struct harena_error *err)
 {
     struct ctl_number m = { .h.type = ctl_type, .number = number };
