@@ -76,6 +76,7 @@ void views_build(struct harena_sandbox *s, bool own, int fd);
 void views_close(struct harena_sandbox *s);
 
 /* watch.c */
+int process_lines(char *text, struct harena_process **out);
 u64 watch_memory(int broker, const char *cgroup);
 
 /* message.c */
