@@ -226,6 +226,7 @@ int run_with(int argc, char **argv, struct trace_out *trace, const u64 calls[8])
     o.command.env = env.list;
     for (int i = 0; i < 3; i++)
         o.command.fds[i] = i;
+    o.config.guard = true;
     o.config.libexec = getenv("HARENA_LIBEXEC");
     if (o.command.tty && !isatty(0))
         return fail(125, "-t needs a terminal at standard input; leave it out");

@@ -17,6 +17,7 @@ struct harena_sandbox {
     pid_t broker;   /* 0 = only connected to */
     int broker_pidfd; /* -1 = our own child */
     bool exited;    /* the broker was reaped */
+    bool wants_guard;
     bool ready;     /* the guest has booted */
     pid_t group;    /* of the guest's host processes, when only we can end it after the broker was killed; else 0 */
     int state_fd;   /* our state directory, -1 = anonymous */

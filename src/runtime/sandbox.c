@@ -111,6 +111,7 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
     if (!s)
         abort();
     s->link = s->state_fd = s->views = s->broker_pidfd = -1;
+    s->wants_guard = c->guard;
     snprintf(s->root, sizeof(s->root), "default");
     for (u32 i = 0; i < c->mount_count; i++)
         if (!strcmp(c->mounts[i].target, "/") && c->mounts[i].source)
@@ -254,7 +255,7 @@ static int wait_for_broker(struct harena_sandbox *s, const sigset_t *mask)
 {
     struct pollfd p = { .fd = s->link, .events = POLLIN };
     const struct timespec soon = { .tv_nsec = GUARD_AFTER_MS * 1000000l };
-    bool wants_guard = s->broker && s->ready && !s->guard;
+    bool wants_guard = s->wants_guard && s->ready && !s->guard;
     int ready = wants_guard ? ppoll(&p, 1, &soon, mask) : 0;
     if (ready == 0 && wants_guard)
         guard_start(s);
