@@ -18,6 +18,7 @@
 extern char **environ;
 static const char *image, *command;
 static int count;
+static struct harena_factory *factory;
 
 static double now(void)
 {
@@ -38,7 +39,7 @@ static struct harena_sandbox *start(void)
 {
     struct harena_error e;
     struct harena_mount mounts[] = {{.kind = MOUNT_IMAGE, .flags = MOUNT_READONLY, .target = "/", .source = image}};
-    struct harena_config config = {.anonymous = true, .mounts = mounts, .mount_count = 1};
+    struct harena_config config = {.anonymous = true, .factory = factory, .libexec = getenv("HARENA_LIBEXEC"), .mounts = mounts, .mount_count = 1};
     const char *argv[] = {command, NULL}, *env[] = {"PATH=/bin", NULL};
     struct harena_command c = {.argv = argv, .env = env, .cwd = "/", .fds = {-1, -1, -1}};
     struct harena_sandbox *s;
@@ -122,6 +123,9 @@ int main(int argc, char **argv)
     if (argc < 5)
         errx(2, "usage: sandboxes -rate|-memory IMAGE CMD N [THREADS]");
     image = argv[2], command = argv[3], count = atoi(argv[4]);
+    struct harena_error e;
+    if (!getenv("NO_FACTORY") && harena_factory_open(getenv("HARENA_LIBEXEC"), &factory, &e))
+        errx(1, "%s", e.text);
     if (!strcmp(argv[1], "-memory"))
         memory();
     else {
@@ -129,5 +133,6 @@ int main(int argc, char **argv)
             native(getenv("NATIVE"));
         rate(argc > 5 ? atoi(argv[5]) : 1);
     }
+    harena_factory_close(factory);
     return 0;
 }

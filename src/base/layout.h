@@ -39,6 +39,9 @@
 /* Read-only images and the view pack, mapped whole in every stub for the kernel's own reading. */
 #define IMAGE_BASE 0x7f8000000000ul
 #define IMAGE_STRIDE 0x1000000000ul /* 64 GiB; image n at IMAGE_BASE + n * IMAGE_STRIDE, the pack at index FD_IMAGE_MAX */
+#define PACK_BASE (IMAGE_BASE + 4 * IMAGE_STRIDE)
+#define HOST_VDSO_BASE 0x7fe000000000ul /* the host's vDSO and its data are moved here */
+#define HOST_VDSO_SIZE 0x100000ul
 
 /* Host descriptor slots in every stub. */
 #define FD_K 0

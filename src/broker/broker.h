@@ -9,12 +9,15 @@
 
 #include <sys/stat.h>
 #include <sys/types.h>
+#include "base/launch_args.h"
 #include "base/layout.h"
 #include "base/types.h"
 #include "broker/control.h"
 #include "wire/broker.h"
+#include "wire/view.h"
 
 #define BROKER_MOUNT_MAX 128
+#define DEFAULT_PIDS 4096
 #define BROKER_HANDLE_MAX 4096
 #define BROKER_SESSION_MAX (RING_COUNT / 3)
 #define BROKER_CLIENT_MAX 32
@@ -36,6 +39,7 @@ struct mount {
     dev_t dev;
     char *allow; /* NUL terminated names, then an empty one; NULL = all */
     struct ctl_mount *record; /* the configuration's record */
+    bool views;   /* files may have exec views */
 };
 
 struct handle {
@@ -60,6 +64,25 @@ struct hostfs {
     gid_t own_gid;
 };
 
+/* ---- exec views ---- */
+
+#define BROKER_VIEWS_ASKED 512 /* files one sandbox may have built */
+
+struct views {
+    int fd; /* the pack; -1 = none */
+    bool private;
+    u64 generation, data_end;
+    struct view_stat_row *rows; /* a copy, sorted */
+    u32 count;
+    struct { /* what the builder was asked for */
+        u64 dev, ino;
+        s64 ctime_ns;
+        u64 when; /* monotonic ns */
+    } asked[BROKER_VIEWS_ASKED];
+    u32 asked_count;
+    u64 asked_bytes;
+};
+
 /* ---- byte streams, sessions ---- */
 
 struct session;
@@ -71,6 +94,7 @@ struct stream {
     u32 pos;       /* our position: out: tail; in: head */
     u32 written;   /* position last published in R */
     u32 flags;     /* our RING_* */
+    int error;     /* why output was lost, errno */
     bool in;
     bool closed;
     bool pollable; /* epoll takes it */
@@ -97,8 +121,7 @@ struct session {
 struct client {
     struct source source;
     bool is_link;
-    bool wants_trace;
-    bool wants_procs;
+    u32 procs_token; /* waits for this answer, 0 = for none */
     struct session *session;
     /* a message that arrives in several packets */
     u8 *message;
@@ -114,9 +137,23 @@ struct mail_item {
     u8 data[];
 };
 
+/* ---- the kernel image ---- */
+
+struct kernel_segment {
+    u64 addr, size, offset;
+    int prot;
+};
+
+struct kernel_image {
+    struct kernel_segment segment[8];
+    u32 count;
+    u64 entry;
+};
+
 struct broker {
     int epoll_fd, k_fd, d_fd, r_fd;
-    int kernel_fd, views_fd;
+    int kernel_fd;
+    struct views views;
     int empty_fd;              /* an empty directory to be chrooted into */
     int image_fd[FD_IMAGE_MAX];
     u64 image_size[FD_IMAGE_MAX];
@@ -125,7 +162,9 @@ struct broker {
     u32 *event_page;           /* read-only mapping of R's broker page: an address for FUTEX_WAKE, never read */
 
     struct source listener, zygote, signals, control;
-    int boot_socket;           /* LSTN arrives here */
+    struct kernel_image kernel;
+    struct launch_args launch;
+    int boot_socket;           /* the child's reports, then LSTN */
     int lock_fd;               /* state directory, flock held */
     pid_t zygote_pid;
     bool pid_namespace;
@@ -144,6 +183,8 @@ struct broker {
     u32 session_next;
     struct client clients[BROKER_CLIENT_MAX];
     struct client *link;
+    struct client *tracer;     /* one at most */
+    u32 procs_next;
 
     u64 deadline_ns;           /* CLOCK_MONOTONIC; 0 = none */
     bool booted;
@@ -152,6 +193,15 @@ struct broker {
     bool main_done;
     int status;                /* what we exit with */
 };
+
+/* enter.c: in the child */
+int enter_find_vdso(struct launch_args *a);
+int enter_read_image(int fd, struct kernel_image *k);
+int enter_map_image(int fd, const struct kernel_image *k);
+void enter_kernel(const struct kernel_image *k, const struct launch_args *a) __attribute__((noreturn));
+
+/* factory.c */
+int factory_serve(int link);
 
 /* setup.c: before the first guest instruction */
 int setup_rlimits(void);
@@ -199,8 +249,14 @@ int hostfs_fstat(struct hostfs *fs, int fd, struct wire_attr *a, bool hidden);
 s32 hostfs_modify(struct hostfs *fs, struct request *r, struct mount *m); /* hostfs_modify.c: all that writes names */
 s32 hostfs_setattr_fd(struct hostfs *fs, int fd, const struct wire_attr *want, u64 mask, bool opath);
 
+/* views.c */
+void views_init(struct broker *b, const char *path, bool private_pack);
+enum wire_view_state views_find(struct broker *b, const struct mount *m, int opath, const struct stat *st, bool make,
+                                struct wire_view *out);
+
 /* session.c: sessions, rings, mail */
 int session_start(struct broker *b, struct client *c, const struct ctl_run *run, u32 size, int fds[3]);
+struct session *session_main(struct broker *b);
 struct session *session_find(struct broker *b, u32 id);
 void session_exit(struct broker *b, struct session *s, u32 status);
 void session_signal(struct broker *b, struct session *s, u32 signal);
@@ -218,7 +274,9 @@ int control_watch(struct broker *b, struct source *s, u32 events);
 void control_accept(struct broker *b);
 void control_event(struct broker *b, struct client *c);
 void client_drop(struct broker *b, struct client *c);
+bool client_has_room(struct client *c);
 int client_send(struct client *c, u32 type, const void *payload, u32 size);
+int client_send_fd(struct client *c, u32 type, int fd);
 void client_number(struct client *c, u32 type, u32 number);
 void link_note(struct broker *b, const char *f, ...) printf_like(2, 3);
 void link_error(struct broker *b, u32 status, const char *f, ...) printf_like(3, 4);

@@ -5,12 +5,14 @@
 #define _GNU_SOURCE
 #include "broker/broker.h"
 #include <errno.h>
+#include <linux/sockios.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -37,6 +39,13 @@ size_t escape_text(char *out, size_t out_size, const char *text, size_t size)
     return n;
 }
 
+/* Room for much text and, behind it, for all that must not be lost. */
+bool client_has_room(struct client *c)
+{
+    int queued = 0;
+    return ioctl(c->source.fd, SIOCOUTQ, &queued) < 0 || queued < 98304;
+}
+
 int client_send(struct client *c, u32 type, const void *payload, u32 size)
 {
     const u8 *p = payload;
@@ -55,6 +64,20 @@ int client_send(struct client *c, u32 type, const void *payload, u32 size)
         first = false;
     } while (size);
     return 0;
+}
+
+/* One packet without payload and a descriptor. */
+int client_send_fd(struct client *c, u32 type, int fd)
+{
+    struct ctl_header h = { .type = type, .size = sizeof(h), .total = sizeof(h) };
+    union {
+        struct cmsghdr h;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control = { .h = { .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
+    struct iovec v = { &h, sizeof(h) };
+    struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+    memcpy(CMSG_DATA(&control.h), &fd, sizeof(int));
+    return sendmsg(c->source.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
 void client_number(struct client *c, u32 type, u32 number)
@@ -195,6 +218,15 @@ void control_accept(struct broker *b)
     close(fd);
 }
 
+static void set_trace(struct broker *b, struct client *c, const struct ctl_trace *t)
+{
+    struct mail_trace mail = { .h = { .type = MAIL_TRACE, .size = sizeof(mail) }, .on = c != NULL };
+    if (t)
+        memcpy(mail.calls, t->calls, sizeof(mail.calls));
+    b->tracer = c;
+    mail_post(b, NULL, &mail, sizeof(mail));
+}
+
 void client_drop(struct broker *b, struct client *c)
 {
     message_done(c);
@@ -205,6 +237,8 @@ void client_drop(struct broker *b, struct client *c)
         c->session->client = NULL;
         c->session = NULL;
     }
+    if (c == b->tracer)
+        set_trace(b, NULL, NULL);
     if (c == b->link) {
         b->link = NULL;
         spawn_kill(b);
@@ -241,21 +275,30 @@ static int handle_message(struct broker *b, struct client *c)
         return 0;
     }
     case CTL_KILL:
+        if (number) {
+            struct session *s = number <= 64 ? session_main(b) : NULL;
+            if (!s)
+                return number <= 64 ? -ESRCH : -EINVAL;
+            session_signal(b, s, number);
+            return 1;
+        }
         link_error(b, 137, "killed by `harena kill`");
         b->status = 137;
         b->main_done = true;
         spawn_kill(b);
         return 0;
     case CTL_PROCS: {
-        struct mail_header mail = { .type = MAIL_PROCS, .size = sizeof(mail) };
-        c->wants_procs = true;
+        struct mail_procs mail = { .h = { .type = MAIL_PROCS, .size = sizeof(mail) }, .token = ++b->procs_next };
+        c->procs_token = mail.token;
         mail_post(b, NULL, &mail, sizeof(mail));
         return 0;
     }
     case CTL_TRACE: {
-        struct mail_trace mail = { .h = { .type = MAIL_TRACE, .size = sizeof(mail) }, .on = number != 0 };
-        c->wants_trace = number != 0;
-        mail_post(b, NULL, &mail, sizeof(mail));
+        if (size != sizeof(struct ctl_trace))
+            return -EPROTO;
+        if (b->tracer && b->tracer != c)
+            return -EBUSY;
+        set_trace(b, c, (struct ctl_trace *)h);
         return 0;
     }
     }
@@ -269,13 +312,17 @@ void control_event(struct broker *b, struct client *c)
         return;
     if (r > 0) {
         r = handle_message(b, c);
+        if (r > 0) { /* answered by the end of the connection */
+            client_drop(b, c);
+            return;
+        }
         if (r < 0) {
             struct {
                 u32 status, pad;
                 char text[128];
             } body = { .status = 125 };
             int n = snprintf(body.text, sizeof(body.text), "the sandbox refused the request: %s",
-                             r == -EAGAIN ? "too many sessions" : strerror(-r));
+                             r == -EAGAIN ? "too many sessions" : r == -EBUSY ? "somebody traces it already" : strerror(-r));
             client_send(c, CTL_ERROR, &body, 8 + n);
         }
         message_done(c);

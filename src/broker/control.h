@@ -23,14 +23,16 @@ enum ctl_type {
     CTL_RUN,        /* client -> broker: struct ctl_run; descriptors: in, out, err */
     CTL_SIGNAL,     /* client -> broker: struct ctl_number: signal to this connection's session */
     CTL_WINSIZE,    /* client -> broker: struct ctl_winsize */
-    CTL_KILL,       /* client -> broker: end the sandbox */
-    CTL_PROCS,      /* client -> broker: -> CTL_TEXT */
-    CTL_TRACE,      /* client -> broker: ctl_number 1 on, 0 off; -> CTL_TEXT ... until closed */
+    CTL_KILL,       /* client -> broker: ctl_number: 0 ends the sandbox, else a signal to the main session's program; then the
+                     * connection is closed */
+    CTL_PROCS,      /* client -> broker: -> CTL_TEXT ..., then the connection is closed; lines: struct mail_procs */
+    CTL_TRACE,      /* client -> broker: ctl_trace; -> CTL_TEXT ... until closed: lines of kernel/sys/trace.h */
     CTL_READY,      /* broker -> link: the guest kernel has booted and takes orders */
-    CTL_STARTED,    /* broker -> client: ctl_number: the session's pid */
+    CTL_STARTED,    /* broker -> client: ctl_number: 0, or the errno why not, and enum spawn_step << 16 */
     CTL_EXITED,     /* broker -> client: ctl_number: wait status of the session */
     CTL_TEXT,       /* broker -> client: text */
     CTL_NOTE,       /* broker -> client: one line for the user (missing layers, statistics) */
+    CTL_VIEW,       /* broker -> link: no payload; descriptor: a file whose exec view is wanted in the pack */
     CTL_ERROR,      /* broker -> client: text; harena's own failure (exit status 125, or `number` of ctl_error) */
 };
 
@@ -55,6 +57,11 @@ struct ctl_error {
     char text[];
 };
 
+struct ctl_trace {
+    struct ctl_header h;
+    u64 calls[8]; /* as in struct mail_trace; none: off */
+};
+
 struct ctl_winsize {
     struct ctl_header h;
     u16 rows, cols, xpixel, ypixel;
@@ -74,6 +81,7 @@ struct ctl_mount {
 #define CTL_MOUNT_ALLOW 1u    /* only the listed names */
 #define CTL_MOUNT_SECRETS 2u  /* hide secrets by name */
 #define CTL_MOUNT_SYSTEM 8u   /* world-readable: no id-mapped mount needed */
+#define CTL_MOUNT_VIEWS 16u   /* its files may have exec views in the pack */
 #define CTL_MOUNT_OPTIONAL 4u /* skip silently when the source does not exist */
 
 struct ctl_config {
@@ -91,14 +99,16 @@ struct ctl_config {
     char pad[7];
 };
 #define CTL_CONFIG_VERBOSE 1u
-#define CTL_CONFIG_TRACE 2u
+#define CTL_CONFIG_CGROUP 2u /* the limits hold without the broker's help */
 #define CTL_CONFIG_REQUIRE_LAYERS 4u
 #define CTL_CONFIG_NO_PATCH 8u
+#define CTL_CONFIG_VIEWS_PRIVATE 16u /* the pack is for sandboxes of one directory: see wire/view_pin.h */
 
 struct ctl_run {
     struct ctl_header h;
     u32 flags; /* CTL_RUN_* */
-    u32 uid, gid;
+    u32 user_off;
+    u32 pad;
     u16 rows, cols, xpixel, ypixel;
     u32 argc, envc;
     u32 cwd_off, strings_off; /* as in struct mail_spawn */

@@ -9,6 +9,7 @@
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,9 +55,11 @@ static const struct rule rules[] = {
     { SYS_ioctl, EQUALS, 1, (u32)SECCOMP_IOCTL_NOTIF_ID_VALID },
     { SYS_ioctl, EQUALS, 1, (u32)SECCOMP_IOCTL_NOTIF_ADDFD },
     { SYS_ioctl, EQUALS, 1, (u32)SECCOMP_IOW(4, u64) }, /* NOTIF_SET_FLAGS */
+    { SYS_ioctl, EQUALS, 1, SIOCOUTQ },
     { SYS_lseek, ANY, 0, 0 },
     { SYS_fcntl, EQUALS, 1, F_GETFL },
     { SYS_fcntl, EQUALS, 1, F_DUPFD_CLOEXEC },
+    { SYS_fcntl, EQUALS, 1, F_SETFD }, /* musl sets FD_CLOEXEC once more after it */
     { SYS_ftruncate, ANY, 0, 0 },
     { SYS_fsync, ANY, 0, 0 },
     { SYS_fchmodat, ANY, 0, 0 },

@@ -12,6 +12,7 @@
  * Ownership: mounts live for the broker's life; a handle owns its descriptor. Errors: negative errno. */
 #define _GNU_SOURCE
 #include "broker/broker.h"
+#include "wire/view_pin.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +24,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -103,6 +105,7 @@ int hostfs_mount(struct hostfs *fs, struct ctl_mount *record, const char *source
     *m = (struct mount){ .root = fd, .kind = record->kind, .flags = record->flags, .ctl_flags = record->ctl_flags,
                          .writable = !(record->flags & (MOUNT_READONLY | MOUNT_OVERLAY)), .dev = st.st_dev,
                          .allow = allow, .record = record };
+    m->views = (record->ctl_flags & CTL_MOUNT_VIEWS) && !m->writable && view_fs_pins(sf.f_type, sf.f_flags & ST_RDONLY);
     return fs->mount_count++;
 }
 
@@ -328,18 +331,26 @@ int hostfs_handle_new(struct hostfs *fs, int fd, u32 mount, bool writable, bool 
 
 /* ---- operations that read ---- */
 
-static s32 op_lookup(struct hostfs *fs, struct request *r, struct mount *m)
+static s32 op_lookup(struct broker *b, struct request *r, struct mount *m)
 {
     bool hidden;
-    int fd = hostfs_walk(fs, m, (char *)r->data, &hidden);
+    int fd = hostfs_walk(&b->fs, m, (char *)r->data, &hidden);
     if (fd < 0)
         return fd;
-    int result = hostfs_fstat(fs, fd, (struct wire_attr *)r->reply, hidden);
+    struct stat st;
+    int result = fstat(fd, &st) < 0 ? -errno : 0;
+    if (!result) {
+        struct wire_attr *a = (struct wire_attr *)r->reply;
+        hostfs_attr(&b->fs, &st, a, hidden);
+        r->head.reply_size = sizeof(*a);
+        if (m->views && !hidden && S_ISREG(st.st_mode)) {
+            r->head.value = views_find(b, m, fd, &st, r->head.arg[0] & WIRE_VIEW_MAKE, (struct wire_view *)(a + 1));
+            if (r->head.value == WIRE_VIEW_READY)
+                r->head.reply_size += sizeof(struct wire_view);
+        }
+    }
     close(fd);
-    if (result < 0)
-        return result;
-    r->head.reply_size = sizeof(struct wire_attr);
-    return 0;
+    return result;
 }
 
 struct kernel_dirent {
@@ -585,7 +596,7 @@ void hostfs_serve(struct broker *b, struct request *r)
     if (op == WIRE_LOOKUP || op == WIRE_READDIR || op == WIRE_READLINK || op == WIRE_OPEN) {
         result = hostfs_check_path((char *)r->data, r->head.size);
         if (!result)
-            result = op == WIRE_LOOKUP    ? op_lookup(fs, r, m)
+            result = op == WIRE_LOOKUP    ? op_lookup(b, r, m)
                      : op == WIRE_READDIR ? op_readdir(fs, r, m)
                      : op == WIRE_OPEN    ? op_open(fs, r, m)
                                           : op_readlink(fs, r, m);

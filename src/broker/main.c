@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #define LINK_FD 3
+#define MEMORY_CHECK_MS 250
 #define NOTIF_SET_FLAGS SECCOMP_IOW(4, u64)
 #define NOTIF_SYNC_WAKE_UP 1ul
 
@@ -63,6 +64,18 @@ static void time_out(struct broker *b)
     link_error(b, 124, "timed out after %u.%03u s; the sandbox was killed", b->config->timeout_ms / 1000,
                b->config->timeout_ms % 1000);
     b->status = 124;
+    b->main_done = true;
+    spawn_kill(b);
+}
+
+/* Without a cgroup nobody else counts the shared segments, files in memory above all. Looked at now and then. */
+static void check_memory(struct broker *b)
+{
+    struct stat k, d;
+    if (fstat(b->k_fd, &k) < 0 || fstat(b->d_fd, &d) < 0 || (u64)(k.st_blocks + d.st_blocks) * 512 <= b->config->memory_max)
+        return;
+    link_error(b, 137, "out of memory: the sandbox's files in memory reached its limit and it was killed; raise --memory");
+    b->status = 137;
     b->main_done = true;
     spawn_kill(b);
 }
@@ -124,7 +137,12 @@ static void serve(struct broker *b)
             }
             wait_ms = (b->deadline_ns - now + 999999) / 1000000;
         }
+        bool checks = b->config->memory_max && !(b->config->flags & CTL_CONFIG_CGROUP);
+        if (checks && (wait_ms < 0 || wait_ms > MEMORY_CHECK_MS))
+            wait_ms = MEMORY_CHECK_MS;
         int n = epoll_wait(b->epoll_fd, e, ARRAY_COUNT(e), again ? 0 : wait_ms);
+        if (checks)
+            check_memory(b);
         if (n < 0 && errno != EINTR)
             break;
         for (int i = 0; i < n; i++)
@@ -188,6 +206,15 @@ static int prepare(struct broker *b)
         link_error(b, 125, "cannot open the guest kernel %s: %s; reinstall harena", path, strerror(errno));
         return -errno;
     }
+    r = enter_read_image(b->kernel_fd, &b->kernel);
+    if (r < 0) {
+        link_error(b, 125, "%s is not a guest kernel of this harena; reinstall harena", path);
+        return r;
+    }
+    if (!b->launch.vdso && (r = enter_find_vdso(&b->launch)) < 0) {
+        link_error(b, 125, "cannot find the host's vDSO in /proc/self/maps: %s", strerror(-r));
+        return r;
+    }
     return 0;
 }
 
@@ -234,10 +261,15 @@ static int start(struct broker *b)
     return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     struct broker *b = &broker;
     syscall(SYS_close_range, LINK_FD + 1, ~0u, 0);
+    if (argc > 1 && !strcmp(argv[1], "factory")) {
+        enter_find_vdso(&b->launch); /* the same in all its children; a failure is told by them */
+        if (factory_serve(LINK_FD) < 0)
+            return 0;
+    }
     prctl(PR_SET_NAME, "harena-broker");
     b->link = &b->clients[0];
     *b->link = (struct client){ .source = { .kind = SOURCE_CLIENT, .fd = LINK_FD }, .is_link = true };

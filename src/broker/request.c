@@ -39,28 +39,70 @@ void event_flush(struct broker *b)
 
 /* ---- requests about the sandbox's life ---- */
 
+#define TEXT_PART 16384u
+
+static void send_text(struct client *c, const char *text, size_t size)
+{
+    for (size_t n; size; text += n, size -= n) {
+        n = MIN(size, (size_t)TEXT_PART);
+        client_send(c, CTL_TEXT, text, n);
+    }
+}
+
+static s32 serve_procs(struct broker *b, struct request *r, const char *text, size_t size)
+{
+    u32 token = r->head.arg[0];
+    for (u32 i = 0; token && i < BROKER_CLIENT_MAX; i++) {
+        struct client *c = &b->clients[i];
+        if (c->source.kind != SOURCE_CLIENT || c->procs_token != token)
+            continue;
+        if (!client_has_room(c))
+            return -EAGAIN;
+        send_text(c, text, size);
+        if (!r->head.arg[1]) {
+            c->procs_token = 0;
+            if (!c->is_link)
+                client_drop(b, c);
+        }
+        return 0;
+    }
+    return -ESRCH;
+}
+
+/* Text of the guest, for people: escaped here, whatever the guest has done. */
 static void serve_text(struct broker *b, struct request *r)
 {
     static char text[REQ_DATA_SIZE * 4 + 1];
     size_t n = escape_text(text, sizeof(text), (char *)r->data, r->head.size);
-    if (r->head.op == WIRE_PANIC) {
-        link_error(b, 125, "the guest kernel gave up, the sandbox ends; its report:\n%s", text);
-        b->status = 125;
+    switch (r->head.op) {
+    case WIRE_PANIC: {
+        bool killed = r->head.arg[0] == 137;
+        if (killed)
+            link_error(b, 137, "%s", text);
+        else
+            link_error(b, 125, "the guest kernel gave up, the sandbox ends; its report:\n%s", text);
+        b->status = killed ? 137 : 125;
         b->main_done = true;
         spawn_kill(b);
-    } else if (r->head.op == WIRE_STATS) {
+        break;
+    }
+    case WIRE_STATS:
         if (b->config->flags & CTL_CONFIG_VERBOSE)
             link_note(b, "%s", text);
-    } else {
-        for (u32 i = 0; i < BROKER_CLIENT_MAX; i++) {
-            struct client *c = &b->clients[i];
-            if (c->source.kind != SOURCE_CLIENT)
-                continue;
-            if (r->head.op == WIRE_PROCS ? c->wants_procs : c->wants_trace)
-                client_send(c, CTL_TEXT, text, n);
-            if (r->head.op == WIRE_PROCS && c->wants_procs && !c->is_link)
-                client_drop(b, c);
-        }
+        break;
+    case WIRE_PROCS:
+        r->head.result = serve_procs(b, r, text, n);
+        break;
+    case WIRE_TRACE:
+        if (!b->tracer)
+            r->head.result = -EPIPE;
+        else if (!client_has_room(b->tracer))
+            r->head.result = -EAGAIN;
+        else
+            send_text(b->tracer, text, n);
+        break;
+    default:
+        r->head.result = -EINVAL;
     }
 }
 
@@ -86,12 +128,10 @@ static void serve_life(struct broker *b, struct request *r)
             r->head.result = -ESRCH;
         } else if ((s64)r->head.arg[2] < 0) {
             /* as shells: 127 not found, 126 found but not to be run */
-            int error = -(s64)r->head.arg[2];
-            u32 status = error == ENOENT ? 127 : 126;
-            if (s->client) {
-                struct ctl_number body = { .number = error };
-                client_send(s->client, CTL_STARTED, &body.number, 8);
-            }
+            u32 error = MIN(-r->head.arg[2], (u64)4095), step = MIN(r->head.arg[3], (u64)SPAWN_STEP_COUNT - 1);
+            u32 status = step != SPAWN_STEP_PROGRAM ? 125 : error == ENOENT ? 127 : 126;
+            if (s->client)
+                client_number(s->client, CTL_STARTED, error | step << 16);
             session_exit(b, s, status << 8);
         } else {
             s->state = SESSION_RUNNING;

@@ -16,6 +16,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -68,6 +69,7 @@ void stream_init(struct stream *s, int fd, bool in)
     s->source = (struct source){ .kind = SOURCE_STREAM, .fd = fd };
     s->in = in;
     s->pos = s->written = s->flags = 0;
+    s->error = 0;
     s->added = s->armed = s->closed = false;
     s->pollable = true;
     struct stat st;
@@ -156,6 +158,7 @@ static bool pump_out(struct broker *b, struct stream *s)
             if (!s->pollable)
                 break;
         } else if (w < 0 && errno != EINTR) {
+            s->error = errno == EPIPE || errno == EIO ? 0 : errno; /* a reader that left is its own business */
             stream_close(b, s);
         }
     }
@@ -255,6 +258,15 @@ struct session *session_find(struct broker *b, u32 id)
     return NULL;
 }
 
+/* The session the sandbox was made for, NULL before it starts and after it ended. */
+struct session *session_main(struct broker *b)
+{
+    for (u32 i = 0; i < BROKER_SESSION_MAX; i++)
+        if (b->sessions[i].main && b->sessions[i].state != SESSION_FREE && b->sessions[i].state != SESSION_EXITED)
+            return &b->sessions[i];
+    return NULL;
+}
+
 /* Strings of a ctl_run: cwd, then argc + envc strings; all inside `size`. */
 static int check_run(const struct ctl_run *run, u32 size)
 {
@@ -262,7 +274,8 @@ static int check_run(const struct ctl_run *run, u32 size)
     if (size < sizeof(*run) || run->cwd_off < sizeof(*run) || run->cwd_off >= size || run->strings_off < sizeof(*run) ||
         run->strings_off > size || run->argc == 0 || run->argc > 65536 || run->envc > 65536)
         return -EINVAL;
-    if (!memchr(base + run->cwd_off, 0, size - run->cwd_off))
+    if (!memchr(base + run->cwd_off, 0, size - run->cwd_off) || run->user_off < sizeof(*run) || run->user_off >= size ||
+        !memchr(base + run->user_off, 0, size - run->user_off))
         return -EINVAL;
     u32 at = run->strings_off;
     for (u32 i = 0; i < run->argc + run->envc; i++) {
@@ -281,7 +294,8 @@ int session_start(struct broker *b, struct client *c, const struct ctl_run *run,
     u32 index = 0;
     int result = check_run(run, size);
     u32 strings = size - run->strings_off, cwd = result ? 0 : strlen((char *)run + run->cwd_off) + 1;
-    u32 total = sizeof(struct mail_spawn) + cwd + strings;
+    u32 user = result ? 0 : strlen((char *)run + run->user_off) + 1;
+    u32 total = sizeof(struct mail_spawn) + cwd + user + strings;
     if (!result && total > MAIL_SIZE)
         result = -E2BIG;
     for (u32 i = 0; !result && !s && i < BROKER_SESSION_MAX; i++)
@@ -311,12 +325,13 @@ int session_start(struct broker *b, struct client *c, const struct ctl_run *run,
     }
     *mail = (struct mail_spawn){
         .h = { .type = MAIL_SPAWN, .size = total }, .session = s->id,
-        .flags = (tty ? SPAWN_TTY : 0) | (s->main ? SPAWN_MAIN : 0), .uid = run->uid, .gid = run->gid,
+        .flags = (tty ? SPAWN_TTY : 0) | (s->main ? SPAWN_MAIN : 0), .user_off = sizeof(*mail) + cwd,
         .ring_in = s->stream[0].ring, .ring_out = s->stream[1].ring, .ring_err = s->stream[2].ring,
         .rows = run->rows, .cols = run->cols, .xpixel = run->xpixel, .ypixel = run->ypixel,
-        .argc = run->argc, .envc = run->envc, .cwd_off = sizeof(*mail), .strings_off = sizeof(*mail) + cwd,
+        .argc = run->argc, .envc = run->envc, .cwd_off = sizeof(*mail), .strings_off = sizeof(*mail) + cwd + user,
     };
     memcpy((char *)mail + mail->cwd_off, (char *)run + run->cwd_off, cwd);
+    memcpy((char *)mail + mail->user_off, (char *)run + run->user_off, user);
     memcpy((char *)mail + mail->strings_off, (char *)run + run->strings_off, strings);
     mail_post(b, s, mail, total);
     free(mail);
@@ -344,6 +359,25 @@ void session_exit(struct broker *b, struct session *s, u32 status)
         spawn_kill(b);
 }
 
+/* What the program believed to be written was not: it must not look like success. */
+static bool report_lost_output(struct broker *b, struct session *s)
+{
+    u32 sig = s->status & 0x7f, status = sig ? 128 + sig : s->status >> 8 & 0xff;
+    struct stream *lost = s->stream[1].error ? &s->stream[1] : s->stream[2].error ? &s->stream[2] : NULL;
+    if (!lost)
+        return false;
+    struct {
+        u32 status, pad;
+        char text[256];
+    } body = { .status = status ? status : 125 };
+    int n = snprintf(body.text, sizeof(body.text), "output was lost: standard %s: %s", lost == &s->stream[1] ? "output" : "error",
+                     strerror(lost->error));
+    client_send(s->client, CTL_ERROR, &body, 8 + n);
+    if (s->main)
+        b->status = body.status;
+    return true;
+}
+
 /* Out rings of an exited session are empty: its client learns the status. */
 void sessions_settle(struct broker *b)
 {
@@ -368,7 +402,8 @@ void sessions_settle(struct broker *b)
             b->main_done = true;
         }
         if (s->client) {
-            client_number(s->client, CTL_EXITED, s->status);
+            if (!report_lost_output(b, s))
+                client_number(s->client, CTL_EXITED, s->status);
             s->client->session = NULL;
         }
         s->state = SESSION_FREE;

@@ -17,8 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DEFAULT_PIDS 4096
-
 u64 monotonic_ns(void)
 {
     struct timespec t;
@@ -160,21 +158,15 @@ int setup_boot_mail(struct broker *b)
     m->mounts_off = sizeof(*m);
     m->h = (struct mail_header){ .type = MAIL_BOOT, .size = at };
     m->wire_version = WIRE_VERSION;
-    m->flags = (c->flags & CTL_CONFIG_VERBOSE ? BOOT_VERBOSE : 0) | (c->flags & CTL_CONFIG_TRACE ? BOOT_TRACE : 0) |
-               (c->flags & CTL_CONFIG_NO_PATCH ? BOOT_NO_PATCH : 0);
+    m->flags = (c->flags & CTL_CONFIG_VERBOSE ? BOOT_VERBOSE : 0) | (c->flags & CTL_CONFIG_NO_PATCH ? BOOT_NO_PATCH : 0);
     m->memory_max = c->memory_max;
     m->pids_max = c->pids_max;
     m->cpu_count = sysconf(_SC_NPROCESSORS_ONLN);
     getrandom(m->seed, sizeof(m->seed), 0);
     snprintf(m->hostname, sizeof(m->hostname), "%.64s", c->hostname);
     random_id(m->boot_id);
-    b->views_fd = -1;
-    if (c->views_off && c->views_off < c->h.total) {
-        struct stat st;
-        b->views_fd = open((char *)c + c->views_off, O_RDONLY | O_CLOEXEC);
-        if (b->views_fd >= 0 && !fstat(b->views_fd, &st))
-            m->views_size = st.st_size;
-    }
+    views_init(b, c->views_off && c->views_off < c->h.total ? (char *)c + c->views_off : NULL,
+               c->flags & CTL_CONFIG_VIEWS_PRIVATE);
     u32 head[2] = { 1, at };
     pwrite(b->r_fd, m, at, R_MAIL);
     pwrite(b->r_fd, head, 8, R_CONTROL_BROKER + offsetof(struct r_control_broker, mail_seq));

@@ -3,13 +3,14 @@
 #ifndef HARENA_CLI_CLI_H
 #define HARENA_CLI_CLI_H
 
+#include <stdio.h>
 #include "runtime/runtime.h"
 
 struct command {
     const char *name;
     int (*run)(int argc, char **argv);
     const char *usage; /* after "harena NAME " */
-    const char *help;
+    const char *help;  /* first line: what it does; then options and notes */
 };
 
 int cmd_run(int argc, char **argv);
@@ -26,31 +27,50 @@ const struct command *command_find(const char *name);
 int fail(int status, const char *f, ...) printf_like(2, 3);
 int fail_error(const struct harena_error *err);
 int usage(const char *command);
+/* getopt_long() returned ? or : (c): says why. Returns 125. */
+int bad_option(const char *command, char **argv, int c);
+
+/* trace_out.c: lines of kernel/sys/trace.h for people. */
+struct trace_out {
+    FILE *file;
+    char line[4096];
+    size_t size;
+    bool skip; /* the rest of a line that is too long */
+};
+void trace_out_text(struct trace_out *t, const char *text, size_t size);
+/* "name,name,..." to bits; NULL: all. Returns false after a message. */
+bool trace_calls(const char *names, u64 calls[8]);
 
 /* session.c: runs a started session's events, forwards signals and the window size. Returns the exit status. */
 struct session_options {
-    bool tty, verbose;
-    const char *program; /* for messages */
-    bool trace_to_stderr;
+    bool tty;
+    const char *program, *cwd, *user; /* for messages */
+    struct trace_out *trace;
 };
 void session_prepare(bool tty);            /* signals blocked, raw mode; before harena_create */
 void session_restore(void);                /* the terminal as it was */
 int session_run(struct harena_sandbox *s, const struct session_options *o);
 void session_winsize(struct harena_command *c);
 
-/* run.c's options, shared with `trace -- CMD`. */
-int run_with(int argc, char **argv, bool trace);
+/* cmd_run.c's options, shared with `trace -- CMD`. */
+int run_with(int argc, char **argv, struct trace_out *trace, const u64 calls[8]);
 
-/* env.c: the guest's environment: defaults plus -e. */
+/* The guest's environment: defaults plus -e. */
 struct environment {
     const char **list;
     u32 count, room;
 };
-void environment_set(struct environment *e, const char *assignment); /* K=V, or K: taken from ours */
-void environment_defaults(struct environment *e, bool tty, u32 uid);
+/* K=V, or K: taken from ours. Returns false for what is neither. */
+bool environment_set(struct environment *e, const char *assignment);
+void environment_defaults(struct environment *e, bool tty);
 
 /* Numbers with K, M, G suffixes; seconds with s, m, h. Return false on nonsense. */
 bool parse_size(const char *text, u64 *out);
+bool parse_count(const char *text, u64 max, u64 *out);
 bool parse_duration_ms(const char *text, u32 *out);
+/* TERM, SIGTERM, 15. 0: none of that. */
+int parse_signal(const char *text);
+/* Is it NAME|UID[:GROUP|GID]? */
+bool user_valid(const char *text);
 
 #endif

@@ -1,35 +1,129 @@
-/* harena ps: running sandboxes. */
+/* harena ps: running sandboxes, or the processes of one. What comes from a guest is plain ASCII already (runtime/watch.c);
+ * command lines of our own are escaped here: whoever started the sandbox may have been handed them. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
+#include <getopt.h>
 #include <jansson.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-int cmd_ps(int argc, char **argv)
+static void print_plain(const char *s)
+{
+    for (; *s; s++)
+        if (*s >= 0x20 && *s < 0x7f)
+            putchar(*s);
+        else
+            printf("\\x%02x", (unsigned char)*s);
+    putchar('\n');
+}
+
+static const char *age_text(s64 seconds, char out[24])
+{
+    if (seconds < 0)
+        seconds = 0;
+    if (seconds < 120)
+        snprintf(out, 24, "%llds", (long long)seconds);
+    else if (seconds < 7200)
+        snprintf(out, 24, "%lldm", (long long)seconds / 60);
+    else if (seconds < 172800)
+        snprintf(out, 24, "%lldh", (long long)seconds / 3600);
+    else
+        snprintf(out, 24, "%lldd", (long long)seconds / 86400);
+    return out;
+}
+
+static const char *size_text(u64 bytes, char out[24])
+{
+    if (bytes < 10ul << 20)
+        snprintf(out, 24, "%lluK", (unsigned long long)bytes >> 10);
+    else if (bytes < 10ul << 30)
+        snprintf(out, 24, "%lluM", (unsigned long long)bytes >> 20);
+    else
+        snprintf(out, 24, "%lluG", (unsigned long long)bytes >> 30);
+    return out;
+}
+
+static json_t *text(const char *s) { return json_string(s) ?: json_string("?"); }
+
+static int finish_json(json_t *all)
+{
+    int bad = json_dumpf(all, stdout, JSON_INDENT(2)) | (putchar('\n') == EOF) | fflush(stdout);
+    json_decref(all);
+    return bad ? fail(125, "cannot write: %m") : 0;
+}
+
+static int show_sandboxes(bool json)
 {
     struct harena_error err = { 0 };
     struct harena_info *list = NULL;
-    bool json = argc == 2 && !strcmp(argv[1], "--json");
-    if (argc > 2 || (argc == 2 && !json))
-        return usage("ps");
     int n = harena_list(&list, &err);
+    if (n < 0)
+        return fail_error(&err);
+    s64 now = time(NULL);
+    if (json) {
+        json_t *all = json_array();
+        for (int i = 0; i < n; i++)
+            json_array_append_new(all, json_pack("{s:s, s:s, s:i, s:I, s:I, s:o, s:o, s:I, s:o}", "name", list[i].name, "id",
+                list[i].id, "pid", list[i].pid, "created", (json_int_t)list[i].created, "age", (json_int_t)(now - list[i].created),
+                "root", text(list[i].root), "command", text(list[i].command), "memory", (json_int_t)list[i].memory, "processes",
+                list[i].processes < 0 ? json_null() : json_integer(list[i].processes)));
+        free(list);
+        return finish_json(all);
+    }
+    printf("%-18s %7s %-13s %5s %7s %5s  %-18s %s\n", "NAME", "PID", "ID", "AGE", "MEMORY", "PROCS", "ROOT", "COMMAND");
+    for (int i = 0; i < n; i++) {
+        char age[24], size[24], procs[16] = "-";
+        if (list[i].processes >= 0)
+            snprintf(procs, sizeof(procs), "%d", list[i].processes);
+        printf("%-18s %7d %-13s %5s %7s %5s  %-18s ", list[i].name, list[i].pid, list[i].id, age_text(now - list[i].created, age),
+               size_text(list[i].memory, size), procs, list[i].root);
+        print_plain(list[i].command);
+    }
+    free(list);
+    return fflush(stdout) ? fail(125, "cannot write: %m") : 0;
+}
+
+static int show_processes(const char *name, bool json)
+{
+    struct harena_error err = { 0 };
+    struct harena_process *p;
+    int n = harena_processes(name, 5000, &p, &err);
     if (n < 0)
         return fail_error(&err);
     if (json) {
         json_t *all = json_array();
         for (int i = 0; i < n; i++)
-            json_array_append_new(all, json_pack("{s:s, s:i, s:I, s:s}", "name", list[i].name, "pid", list[i].pid, "created",
-                                                 (json_int_t)list[i].created, "command", list[i].command));
-        json_dumpf(all, stdout, JSON_INDENT(2));
-        putchar('\n');
-        json_decref(all);
-    } else {
-        printf("%-20s %8s %8s  %s\n", "NAME", "PID", "AGE", "COMMAND");
-        for (int i = 0; i < n; i++)
-            printf("%-20s %8d %7llds  %s\n", list[i].name, list[i].pid, (long long)(time(NULL) - list[i].created), list[i].command);
+            json_array_append_new(all, json_pack("{s:i, s:i, s:i, s:I, s:s#, s:i, s:I, s:I, s:o}", "pid", (int)p[i].pid, "ppid",
+                (int)p[i].ppid, "pgid", (int)p[i].pgid, "uid", (json_int_t)p[i].uid, "state", &p[i].state, 1, "threads",
+                (int)p[i].threads, "mapped", (json_int_t)(p[i].mapped_kib << 10), "age", (json_int_t)p[i].age, "command",
+                text(p[i].command)));
+        harena_processes_free(p, n);
+        return finish_json(all);
     }
-    free(list);
-    return 0;
+    printf("%7s %7s %7s %5s %4s %8s %5s  %s\n", "PID", "PPID", "UID", "STATE", "THR", "MAPPED", "AGE", "COMMAND");
+    for (int i = 0; i < n; i++) {
+        char age[24], size[24];
+        printf("%7u %7u %7u %5c %4u %8s %5s  ", p[i].pid, p[i].ppid, p[i].uid, p[i].state, p[i].threads,
+               size_text(p[i].mapped_kib << 10, size), age_text(p[i].age, age));
+        print_plain(p[i].command);
+    }
+    harena_processes_free(p, n);
+    return fflush(stdout) ? fail(125, "cannot write: %m") : 0;
+}
+
+int cmd_ps(int argc, char **argv)
+{
+    static const struct option long_options[] = { { "json", 0, 0, 'j' }, { 0 } };
+    bool json = false;
+    int c;
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, ":", long_options, NULL)) >= 0) {
+        if (c != 'j')
+            return bad_option("ps", argv, c);
+        json = true;
+    }
+    if (optind + 1 < argc)
+        return usage("ps");
+    return optind < argc ? show_processes(argv[optind], json) : show_sandboxes(json);
 }

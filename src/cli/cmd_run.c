@@ -60,7 +60,8 @@ static int parse_options(struct options *o, int argc, char **argv)
     u64 number;
     int c;
     optind = 1;
-    while ((c = getopt_long(argc, argv, "+v:e:w:u:t", long_options, NULL)) >= 0) {
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, "+:v:e:w:u:t", long_options, NULL)) >= 0) {
         switch (c) {
         case OPT_IMAGE: o->image = optarg; break;
         case OPT_ROOT: o->root = optarg; break;
@@ -71,29 +72,28 @@ static int parse_options(struct options *o, int argc, char **argv)
         case OPT_SECRETS: o->show_secrets = true; break;
         case OPT_CWD: o->force_cwd = true; break;
         case OPT_NO_PATCH: o->config.no_patch = true; break;
-        case 'e': environment_set(&o->env, optarg); break;
+        case 'e':
+            if (!environment_set(&o->env, optarg))
+                return fail(125, "-e %s: write it as NAME=VALUE, or NAME to take it from here", optarg);
+            break;
         case 'w': o->workdir = optarg; break;
         case 't': o->command.tty = true; break;
         case 'v':
             if (parse_volume(o, optarg))
                 return 125;
             break;
-        case 'u': {
-            char *end;
-            o->command.uid = o->command.gid = strtoul(optarg, &end, 10);
-            if (*end == ':')
-                o->command.gid = strtoul(end + 1, &end, 10);
-            if (*end || end == optarg)
-                return fail(125, "-u %s: give numbers, UID or UID:GID", optarg);
+        case 'u':
+            if (!user_valid(optarg))
+                return fail(125, "-u %s: write it as USER or USER:GROUP, names or numbers", optarg);
+            o->command.user = optarg;
             break;
-        }
         case OPT_MEMORY:
             if (!parse_size(optarg, &o->config.memory_max) || o->config.memory_max < 4 << 20)
                 return fail(125, "--memory %s: give a size of at least 4M, such as 512M", optarg);
             break;
         case OPT_PIDS:
-            if (!parse_size(optarg, &number) || number > 1 << 22)
-                return fail(125, "--pids %s: give a positive number", optarg);
+            if (!parse_count(optarg, 30000, &number))
+                return fail(125, "--pids %s: give a number from 1 to 30000", optarg);
             o->config.pids_max = number;
             break;
         case OPT_TIMEOUT:
@@ -101,7 +101,7 @@ static int parse_options(struct options *o, int argc, char **argv)
                 return fail(125, "--timeout %s: give a time, such as 30s or 5m", optarg);
             break;
         default:
-            return usage("run");
+            return bad_option("run", argv, c);
         }
     }
     if (optind >= argc)
@@ -197,7 +197,7 @@ static int build_mounts(struct options *o)
     return 0;
 }
 
-int run_with(int argc, char **argv, bool trace)
+int run_with(int argc, char **argv, struct trace_out *trace, const u64 calls[8])
 {
     struct options o = { 0 };
     struct environment env = { 0 };
@@ -209,13 +209,12 @@ int run_with(int argc, char **argv, bool trace)
     status = build_mounts(&o);
     if (status)
         return status;
-    environment_defaults(&env, o.command.tty, o.command.uid);
+    environment_defaults(&env, o.command.tty);
     for (u32 i = 0; i < o.env.count; i++)
         environment_set(&env, o.env.list[i]);
     o.command.env = env.list;
     for (int i = 0; i < 3; i++)
         o.command.fds[i] = i;
-    o.config.trace = trace;
     o.config.libexec = getenv("HARENA_LIBEXEC");
     if (o.command.tty && !isatty(0))
         return fail(125, "-t needs a terminal at standard input; leave it out");
@@ -227,12 +226,13 @@ int run_with(int argc, char **argv, bool trace)
         return fail_error(&err);
     }
     if (trace)
-        harena_request(s, CTL_TRACE, 1, NULL);
-    struct session_options so = { .tty = o.command.tty, .verbose = o.config.verbose, .program = o.command.argv[0] };
+        harena_trace(s, calls, NULL);
+    struct session_options so = { .tty = o.command.tty, .program = o.command.argv[0], .cwd = o.command.cwd,
+                                  .user = o.command.user, .trace = trace };
     harena_start(s, &o.command, &err); /* when it fails, the broker has said why, or its end is an event */
     status = session_run(s, &so);
     harena_close(s);
     return status;
 }
 
-int cmd_run(int argc, char **argv) { return run_with(argc, argv, false); }
+int cmd_run(int argc, char **argv) { return run_with(argc, argv, NULL, NULL); }

@@ -1,6 +1,8 @@
 /* harena: finds the command and runs it. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
+#include <fcntl.h>
+#include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,6 +68,14 @@ int usage(const char *name)
     return 125;
 }
 
+int bad_option(const char *command, char **argv, int c)
+{
+    const char *problem = c == ':' ? "needs a value" : "does not exist", *arg = argv[optind - 1];
+    if (optopt && optopt < 128 && strncmp(arg, "--", 2))
+        return fail(125, "option -%c %s; see `harena %s --help`", optopt, problem, command);
+    return fail(125, "option %s %s; see `harena %s --help`", arg, problem, command);
+}
+
 static void print_help(FILE *f, const char *name)
 {
     const struct command *only = name ? command_find(name) : NULL;
@@ -79,8 +89,19 @@ static void print_help(FILE *f, const char *name)
     fprintf(f, "\n`harena COMMAND --help` tells more.\n");
 }
 
+/* Closed standard descriptors must not become something else of ours, which the guest would then read or write. */
+static void fill_standard_descriptors(void)
+{
+    int fd;
+    while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= 2)
+        ;
+    if (fd > 2)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
+    fill_standard_descriptors();
     if (argc < 2) {
         print_help(stderr, NULL);
         return 125;

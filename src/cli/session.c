@@ -104,8 +104,14 @@ static void say(const char *prefix, const char *text, size_t size)
     }
 }
 
-static int start_failed(const struct session_options *o, u32 error)
+static int start_failed(const struct session_options *o, u32 value)
 {
+    u32 error = value & 0xffff, step = value >> 16;
+    if (step == SPAWN_STEP_CWD)
+        return fail(125, "-w %s: %s in the sandbox", o->cwd,
+                    error == ENOENT ? "no such directory" : error == ENOTDIR ? "not a directory" : strerror(error));
+    if (step == SPAWN_STEP_USER)
+        return fail(125, "-u %s: %s", o->user ?: "0", error == ENOENT ? "no such user or group in the sandbox" : strerror(error));
     return error == ENOENT ? fail(127, "%s: not found in the sandbox", o->program)
                            : fail(126, "%s: cannot be run in the sandbox: %s", o->program, strerror(error));
 }
@@ -126,7 +132,10 @@ int session_run(struct harena_sandbox *s, const struct session_options *o)
             say("harena: ", e.text, e.text_size);
             break;
         case HARENA_EVENT_TEXT:
-            say("", e.text, e.text_size);
+            if (o->trace)
+                trace_out_text(o->trace, e.text, e.text_size);
+            else
+                say("", e.text, e.text_size);
             break;
         case HARENA_EVENT_STARTED:
             if (e.value) {

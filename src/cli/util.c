@@ -1,6 +1,9 @@
 /* Parsing of numbers; the guest's environment. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
+#include <ctype.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +12,10 @@
 bool parse_size(const char *text, u64 *out)
 {
     char *end;
+    errno = 0;
     u64 v = strtoull(text, &end, 10);
     u32 shift = 0;
-    if (end == text || text[0] == '-')
+    if (!isdigit((unsigned char)text[0]) || errno)
         return false;
     switch (*end) {
     case 'k': case 'K': shift = 10; end++; break;
@@ -28,6 +32,34 @@ bool parse_size(const char *text, u64 *out)
     return v > 0;
 }
 
+bool parse_count(const char *text, u64 max, u64 *out)
+{
+    char *end;
+    errno = 0;
+    *out = strtoull(text, &end, 10);
+    return isdigit((unsigned char)text[0]) && !*end && !errno && *out && *out <= max;
+}
+
+int parse_signal(const char *text)
+{
+    u64 n;
+    if (isdigit((unsigned char)text[0]))
+        return parse_count(text, 64, &n) ? (int)n : 0;
+    if (!strncasecmp(text, "SIG", 3))
+        text += 3;
+    for (int i = 1; i < 32; i++)
+        if (sigabbrev_np(i) && !strcasecmp(sigabbrev_np(i), text))
+            return i;
+    return 0;
+}
+
+bool user_valid(const char *text)
+{
+    const char *colon = strchr(text, ':');
+    size_t n = strlen(text);
+    return n && n < 128 && colon != text && !(colon && (!colon[1] || strchr(colon + 1, ':'))) && !strpbrk(text, "\n/");
+}
+
 bool parse_duration_ms(const char *text, u32 *out)
 {
     char *end;
@@ -42,24 +74,26 @@ bool parse_duration_ms(const char *text, u32 *out)
     return true;
 }
 
-void environment_set(struct environment *e, const char *assignment)
+bool environment_set(struct environment *e, const char *assignment)
 {
     const char *eq = strchr(assignment, '=');
     size_t key = eq ? (size_t)(eq - assignment) : strlen(assignment);
     char *copy;
+    if (!key)
+        return false;
     if (eq) {
         copy = strdup(assignment);
     } else {
         const char *value = getenv(assignment);
         if (!value)
-            return;
+            return true;
         if (asprintf(&copy, "%s=%s", assignment, value) < 0)
             abort();
     }
     for (u32 i = 0; i < e->count; i++)
         if (!strncmp(e->list[i], assignment, key) && e->list[i][key] == '=') {
             e->list[i] = copy;
-            return;
+            return true;
         }
     if (e->count + 2 > e->room) {
         e->room = e->room ? e->room * 2 : 16;
@@ -69,12 +103,13 @@ void environment_set(struct environment *e, const char *assignment)
     }
     e->list[e->count++] = copy;
     e->list[e->count] = NULL;
+    return true;
 }
 
-void environment_defaults(struct environment *e, bool tty, u32 uid)
+/* HOME is set by the sandbox: it follows from the user. */
+void environment_defaults(struct environment *e, bool tty)
 {
     environment_set(e, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-    environment_set(e, uid ? "HOME=/" : "HOME=/root");
     environment_set(e, "LANG=C.UTF-8");
     if (tty && getenv("TERM"))
         environment_set(e, "TERM");

@@ -1,42 +1,38 @@
-/* The pack of exec views; see pack.h.
+/* The pack of exec views: its files, generations and look-ups; see pack.h. Adding: pack_add.c.
  *
  * The whole file is mapped once at its maximal size; only bytes below the size that fstat reported are touched (the
  * file never shrinks). A look-up compares the two generation words in the mapped headers with the cached one and
- * reads the header again only if it changed. */
-#include "image/pack.h"
-#include "image/view_build.h"
+ * reads the header again only if it changed.
+ *
+ * The stamp. Checksums cover headers and entries, not the pages guests execute. So `stamp.<n>` remembers what stat() said
+ * of the file after the last commit: a file that something else has changed since has another ctime, and is
+ * thrown away. A writer marks the stamp dirty before it appends; if it is killed, nothing below the last valid header's
+ * data_end has been touched, and the next one who holds the lock takes the file as it is. */
+#include "image/pack_internal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/statfs.h>
-#include <sys/statvfs.h>
-#include <time.h>
 #include <unistd.h>
 
-#define XFS_MAGIC 0x58465342
-#define CTIME_SETTLED 2 /* seconds */
+#define STAMP_MAGIC 0x31706d6174737668ull
 
-struct pack {
-    int dir, lock, fd;
-    u32 number;           /* of the file views.<number> */
-    u64 max;
-    bool private, no_sync;
-    const u8 *map;        /* of max bytes */
-    struct view_source src;
-    struct view_header h;
+struct stamp {
+    u64 magic;
+    u32 dirty, crc;
+    u64 ino, size;
+    s64 mtime_ns, ctime_ns;
 };
 
 /* ------------------------------------------------------------------ header */
 
-static int read_header(struct pack *p)
+int pack_read_header(struct pack *p)
 {
     struct stat st;
 
@@ -52,10 +48,10 @@ static int refresh(struct pack *p)
 
     for (int i = 0; i < 2; i++)
         g[i] = *(const volatile u64 *)(p->map + i * VIEW_HEADER_SIZE + offsetof(struct view_header, generation));
-    return MAX(g[0], g[1]) == p->h.generation ? 0 : read_header(p);
+    return MAX(g[0], g[1]) == p->h.generation ? 0 : pack_read_header(p);
 }
 
-static int write_at(int fd, const void *buf, u64 size, u64 off)
+int pack_write_at(int fd, const void *buf, u64 size, u64 off)
 {
     const u8 *p = buf;
 
@@ -73,7 +69,7 @@ static int write_at(int fd, const void *buf, u64 size, u64 off)
     return 0;
 }
 
-static int write_header(struct pack *p, int fd, struct view_header *h)
+int pack_write_header(struct pack *p, int fd, struct view_header *h)
 {
     u8 page[VIEW_HEADER_SIZE] = {0};
     int r;
@@ -84,8 +80,80 @@ static int write_header(struct pack *p, int fd, struct view_header *h)
     memcpy(page, h, sizeof(*h));
     h->crc = view_crc32c(~0u, page, sizeof(page));
     memcpy(page, h, sizeof(*h));
-    r = write_at(fd, page, sizeof(page), (h->generation & 1) * VIEW_HEADER_SIZE);
+    r = pack_write_at(fd, page, sizeof(page), (h->generation & 1) * VIEW_HEADER_SIZE);
     return r ? r : p->no_sync ? 0 : fdatasync(fd) ? -errno : 0;
+}
+
+/* ------------------------------------------------------------------ stamp */
+
+static void stamp_name(char name[32], u32 number)
+{
+    snprintf(name, 32, "stamp.%u", number);
+}
+
+static u32 stamp_crc(struct stamp s)
+{
+    s.crc = 0;
+    return view_crc32c(~0u, &s, sizeof(s));
+}
+
+static int stamp_write(int dir, u32 number, int fd, bool dirty)
+{
+    struct stamp s = {.magic = STAMP_MAGIC, .dirty = dirty};
+    char name[32];
+    struct stat st;
+    int out, r;
+
+    if (fstat(fd, &st))
+        return -errno;
+    s.ino = st.st_ino;
+    s.size = st.st_size;
+    s.mtime_ns = st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec;
+    s.ctime_ns = st.st_ctim.tv_sec * 1000000000ll + st.st_ctim.tv_nsec;
+    s.crc = stamp_crc(s);
+    stamp_name(name, number);
+    out = openat(dir, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (out < 0)
+        return -errno;
+    r = pack_write_at(out, &s, sizeof(s), 0); /* one sector: not torn */
+    close(out);
+    return r;
+}
+
+enum stamp_state { STAMP_CLEAN, STAMP_DIRTY, STAMP_WRONG };
+
+static enum stamp_state stamp_check(int dir, u32 number, int fd)
+{
+    char name[32];
+    struct stamp s;
+    struct stat st;
+    ssize_t n;
+    int in;
+
+    stamp_name(name, number);
+    in = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (in < 0)
+        return STAMP_WRONG;
+    n = pread(in, &s, sizeof(s), 0);
+    close(in);
+    if (n != sizeof(s) || s.magic != STAMP_MAGIC || s.crc != stamp_crc(s) || fstat(fd, &st) || s.ino != st.st_ino)
+        return STAMP_WRONG;
+    if (s.dirty)
+        return STAMP_DIRTY;
+    return s.size == (u64)st.st_size && s.mtime_ns == st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec &&
+           s.ctime_ns == st.st_ctim.tv_sec * 1000000000ll + st.st_ctim.tv_nsec ? STAMP_CLEAN : STAMP_WRONG;
+}
+
+int pack_begin(struct pack *p)
+{
+    if (stamp_check(p->dir, p->number, p->fd) == STAMP_WRONG)
+        return -ESTALE;
+    return stamp_write(p->dir, p->number, p->fd, true);
+}
+
+int pack_end(struct pack *p)
+{
+    return stamp_write(p->dir, p->number, p->fd, false);
 }
 
 /* ------------------------------------------------------------------ generations */
@@ -95,23 +163,20 @@ static void file_name(char name[32], u32 number)
     snprintf(name, 32, "views.%u", number);
 }
 
-static u32 newest(struct pack *p) /* 0: none */
+static u32 newest(int dir) /* 0: none */
 {
-    FILE *f;
-    unsigned n = 0;
-    int fd = openat(p->dir, "current", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    char text[16];
+    ssize_t n;
+    int fd = openat(dir, "current", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 
     if (fd < 0)
         return 0;
-    f = fdopen(fd, "r");
-    if (!f) {
-        close(fd);
+    n = pread(fd, text, sizeof(text) - 1, 0);
+    close(fd);
+    if (n <= 0)
         return 0;
-    }
-    if (fscanf(f, "%u", &n) != 1)
-        n = 0;
-    fclose(f);
-    return n;
+    text[n] = 0;
+    return (u32)strtoul(text, NULL, 10);
 }
 
 static int set_newest(struct pack *p, u32 number)
@@ -121,13 +186,33 @@ static int set_newest(struct pack *p, u32 number)
 
     if (fd < 0)
         return -errno;
-    r = write_at(fd, text, snprintf(text, sizeof(text), "%u\n", number), 0);
+    r = pack_write_at(fd, text, snprintf(text, sizeof(text), "%u\n", number), 0);
     if (!r && !p->no_sync && fdatasync(fd))
         r = -errno;
     close(fd);
     if (!r && renameat(p->dir, "current.tmp", p->dir, "current"))
         r = -errno;
     return r;
+}
+
+/* Older files and stamps; what has them open keeps them. */
+static void remove_others(int dir, u32 number)
+{
+    char name[32], stamp[32];
+    int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *e;
+
+    file_name(name, number);
+    stamp_name(stamp, number);
+    while (d && (e = readdir(d)))
+        if ((!strncmp(e->d_name, "views.", 6) && strcmp(e->d_name, name)) ||
+            (!strncmp(e->d_name, "stamp.", 6) && strcmp(e->d_name, stamp)))
+            unlinkat(dir, e->d_name, 0);
+    if (d)
+        closedir(d);
+    else if (fd >= 0)
+        close(fd);
 }
 
 /* A new empty pack file; the caller holds the lock. */
@@ -141,13 +226,15 @@ static int create_file(struct pack *p, u32 number)
 
     file_name(name, number);
     unlinkat(p->dir, name, 0); /* left by a writer that died before set_newest() */
-    fd = openat(p->dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    fd = openat(p->dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return -errno;
     if (getrandom(h.pack_id, sizeof(h.pack_id), 0) != sizeof(h.pack_id) || ftruncate(fd, 2 * VIEW_HEADER_SIZE))
         r = -errno;
     if (!r)
-        r = write_header(p, fd, &h);
+        r = pack_write_header(p, fd, &h);
+    if (!r)
+        r = stamp_write(p->dir, number, fd, false);
     if (!r)
         r = set_newest(p, number);
     if (r) {
@@ -155,10 +242,7 @@ static int create_file(struct pack *p, u32 number)
         unlinkat(p->dir, name, 0);
         return r;
     }
-    if (number > 1) {
-        file_name(name, number - 1);
-        unlinkat(p->dir, name, 0);
-    }
+    remove_others(p->dir, number);
     return fd;
 }
 
@@ -170,7 +254,7 @@ static int attach(struct pack *p, int fd)
         p->map = NULL;
         return -errno;
     }
-    return read_header(p);
+    return pack_read_header(p);
 }
 
 static void detach(struct pack *p)
@@ -186,23 +270,42 @@ static void detach(struct pack *p)
 /* The current file, or a new one if there is none or it is broken or nearly full. */
 static int open_newest(struct pack *p)
 {
-    u32 number = newest(p);
+    u32 number = newest(p->dir);
+    enum stamp_state state;
     char name[32];
     int fd, r;
 
     if (number) {
         file_name(name, number);
         fd = openat(p->dir, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+        state = fd < 0 ? STAMP_WRONG : stamp_check(p->dir, number, fd);
         r = fd < 0 ? -errno : attach(p, fd);
-        if (!r && p->h.data_end <= p->max - p->max / 8) {
+        if (!r && state != STAMP_WRONG && p->h.data_end <= p->max - p->max / 8) {
             p->number = number;
-            return 0;
+            return state == STAMP_DIRTY ? pack_end(p) : 0;
         }
         detach(p);
     }
     p->number = number + 1;
     fd = create_file(p, p->number);
     return fd < 0 ? fd : attach(p, fd);
+}
+
+/* Makes and opens the directory; it must be the caller's and nobody else's to write. */
+static int open_dir(const char *dir)
+{
+    struct stat st;
+    int fd;
+
+    if (mkdir(dir, 0700) && errno != EEXIST)
+        return -errno;
+    fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    if (!fstat(fd, &st) && st.st_uid == geteuid() && !(st.st_mode & 022))
+        return fd;
+    close(fd);
+    return -EPERM;
 }
 
 int pack_open(const char *dir, const struct pack_options *o, struct pack **out)
@@ -212,15 +315,14 @@ int pack_open(const char *dir, const struct pack_options *o, struct pack **out)
 
     if (!p)
         return -ENOMEM;
-    p->dir = p->lock = p->fd = -1;
+    p->lock = p->fd = -1;
     p->max = PAGE_UP(o && o->max_size ? MIN(o->max_size, VIEW_CONTAINER_MAX) : PACK_SIZE_DEFAULT);
     p->private = o && o->private;
     p->no_sync = o && o->no_sync;
-    if (mkdir(dir, p->private ? 0700 : 0755) && errno != EEXIST)
-        r = -errno;
-    if (!r && (p->dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
-        r = -errno;
-    if (!r && (p->lock = openat(p->dir, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644)) < 0)
+    p->dir = open_dir(dir);
+    if (p->dir < 0)
+        r = p->dir;
+    if (!r && (p->lock = openat(p->dir, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)) < 0)
         r = -errno;
     if (!r && flock(p->lock, LOCK_EX))
         r = -errno;
@@ -233,6 +335,34 @@ int pack_open(const char *dir, const struct pack_options *o, struct pack **out)
     else
         *out = p;
     return r;
+}
+
+int pack_current(const char *dir, const struct pack_options *o, char *path, size_t path_size)
+{
+    char name[32];
+    struct pack *p;
+    int d = open_dir(dir), fd, r;
+    u32 number = d < 0 ? 0 : newest(d);
+    bool good = false;
+
+    if (d < 0)
+        return d;
+    if (number) {
+        file_name(name, number);
+        fd = openat(d, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        good = fd >= 0 && stamp_check(d, number, fd) == STAMP_CLEAN;
+        if (fd >= 0)
+            close(fd);
+    }
+    close(d);
+    if (!good) {
+        r = pack_open(dir, o, &p);
+        if (r)
+            return r;
+        number = p->number;
+        pack_close(p);
+    }
+    return (size_t)snprintf(path, path_size, "%s/views.%u", dir, number) < path_size ? 0 : -ENAMETOOLONG;
 }
 
 void pack_close(struct pack *p)
@@ -265,7 +395,7 @@ void pack_id(struct pack *p, u8 id[16])
 
 /* ------------------------------------------------------------------ look-up */
 
-static u64 entry_offset(const struct view_entry *e)
+u64 pack_entry_offset(const struct view_entry *e)
 {
     return e->copy_off + PAGE_UP(e->file_size); /* commit() writes the blob right behind the copy */
 }
@@ -278,7 +408,7 @@ int pack_lookup_stat(struct pack *p, u64 dev, u64 ino, u64 size, s64 mtime_ns, s
 
     r = r ? r : view_find_stat(&p->src, &p->h, &want, e);
     if (!r && off)
-        *off = entry_offset(e);
+        *off = pack_entry_offset(e);
     return r;
 }
 
@@ -288,229 +418,6 @@ int pack_lookup_key(struct pack *p, const u8 key[VIEW_KEY_SIZE], struct view_ent
 
     r = r ? r : view_find(&p->src, &p->h, key, e);
     if (!r && off)
-        *off = entry_offset(e);
+        *off = pack_entry_offset(e);
     return r;
-}
-
-/* ------------------------------------------------------------------ adding */
-
-static s64 nanoseconds(struct timespec t)
-{
-    return t.tv_sec * 1000000000ll + t.tv_nsec;
-}
-
-/* Does the stat tuple pin the content? See pack.h. */
-static bool stat_pins(int fd, const struct stat *st)
-{
-    struct timespec now;
-    struct statfs fs;
-
-    if (st->st_uid || st->st_mode & 022 || fstatfs(fd, &fs) || clock_gettime(CLOCK_REALTIME, &now) ||
-        st->st_ctim.tv_sec + CTIME_SETTLED >= now.tv_sec)
-        return false;
-    switch ((u32)fs.f_type) {
-    case EXT4_SUPER_MAGIC: case XFS_MAGIC: case BTRFS_SUPER_MAGIC: case OVERLAYFS_SUPER_MAGIC: case TMPFS_MAGIC:
-    case EROFS_SUPER_MAGIC_V1: case SQUASHFS_MAGIC:
-        return true;
-    case FUSE_SUPER_MAGIC: case NFS_SUPER_MAGIC: case SMB2_SUPER_MAGIC: case CIFS_SUPER_MAGIC: case V9FS_MAGIC:
-        return false;
-    default:
-        return fs.f_flags & ST_RDONLY;
-    }
-}
-
-static bool same_file(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
-           nanoseconds(a->st_mtim) == nanoseconds(b->st_mtim) && nanoseconds(a->st_ctim) == nanoseconds(b->st_ctim);
-}
-
-/* A private copy in memory: the file may change at any time, the copy cannot. NULL with *err. */
-static u8 *private_copy(int fd, const struct stat *st, int *err)
-{
-    u64 size = st->st_size, have = 0;
-    u8 *copy = mmap(NULL, PAGE_UP(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    struct stat now;
-
-    if (copy == MAP_FAILED) {
-        *err = -ENOMEM;
-        return NULL;
-    }
-    while (have < size) {
-        ssize_t n = pread(fd, copy + have, size - have, have);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;
-        have += n;
-    }
-    if (have == size && !fstat(fd, &now) && same_file(st, &now))
-        return copy;
-    munmap(copy, PAGE_UP(size));
-    *err = -EAGAIN;
-    return NULL;
-}
-
-/* Writes the old array with one row more, at *off (advanced). `row` replaces an equal one. */
-static int write_rows(struct pack *p, u64 *off, u64 old_off, u32 *count, const void *row, u32 size,
-                      int (*cmp)(const void *, const void *))
-{
-    u32 n = *count, at = 0, skip = 0;
-    u8 *rows = n < VIEW_ROWS_MAX ? malloc((u64)(n + 1) * size) : NULL;
-    const u8 *old = p->map + old_off;
-    int r;
-
-    if (!rows)
-        return n < VIEW_ROWS_MAX ? -ENOMEM : -ENOSPC;
-    while (at < n && cmp(old + (u64)at * size, row) < 0)
-        at++;
-    skip = at < n && !cmp(old + (u64)at * size, row);
-    memcpy(rows, old, (u64)at * size);
-    memcpy(rows + (u64)at * size, row, size);
-    memcpy(rows + (u64)(at + 1) * size, old + (u64)(at + skip) * size, (u64)(n - at - skip) * size);
-    *count = n + 1 - skip;
-    r = *off + (u64)*count * size > p->max ? -ENOSPC : write_at(p->fd, rows, (u64)*count * size, *off);
-    *off = ALIGN_UP(*off + (u64)*count * size, 16);
-    free(rows);
-    return r;
-}
-
-static int cmp_row(const void *a, const void *b)
-{
-    return memcmp(a, b, VIEW_KEY_SIZE);
-}
-
-static int cmp_stat(const void *a, const void *b)
-{
-    const struct view_stat_row *x = a, *y = b;
-
-    return x->dev != y->dev ? (x->dev < y->dev ? -1 : 1) : x->ino != y->ino ? (x->ino < y->ino ? -1 : 1) : 0;
-}
-
-/* Appends what is new and makes it visible; the caller holds the lock and has read the header.
- * copy == NULL: the content is known, at entry_off; stat == NULL: no stat row. */
-static int commit(struct pack *p, const u8 *copy, u64 size, struct view_blob *blob, const u8 key[VIEW_KEY_SIZE],
-                  struct view_stat_row *stat, u64 entry_off)
-{
-    struct view_header h = p->h;
-    u64 off = PAGE_UP(h.data_end);
-    int r;
-
-    if (copy) {
-        struct view_row row;
-
-        if (off + PAGE_UP(size) + blob->size > p->max)
-            return -ENOSPC;
-        entry_off = off + PAGE_UP(size);
-        ((struct view_entry *)blob->data)->copy_off = size ? off : 0;
-        view_blob_place(blob, entry_off, key);
-        r = write_at(p->fd, copy, PAGE_UP(size), off);
-        r = r ? r : write_at(p->fd, blob->data, blob->size, entry_off);
-        if (r)
-            return r;
-        off = entry_off + blob->size;
-        memcpy(row.key, key, VIEW_KEY_SIZE);
-        row.entry_off = entry_off;
-        r = write_rows(p, &off, h.index_off, &h.index_count, &row, sizeof(row), cmp_row);
-        if (r)
-            return r;
-        h.index_off = off - ALIGN_UP((u64)h.index_count * sizeof(row), 16);
-    }
-    if (stat) {
-        stat->entry_off = entry_off;
-        r = write_rows(p, &off, h.stat_off, &h.stat_count, stat, sizeof(*stat), cmp_stat);
-        if (r)
-            return r;
-        h.stat_off = off - ALIGN_UP((u64)h.stat_count * sizeof(*stat), 16);
-    }
-    h.data_end = PAGE_UP(off);
-    if (h.data_end > p->max)
-        return -ENOSPC;
-    if (ftruncate(p->fd, MAX(h.data_end, p->src.size)))
-        return -errno;
-    h.generation++;
-    r = write_header(p, p->fd, &h);
-    return r ? r : read_header(p);
-}
-
-static int build_blob(const u8 *copy, u64 size, struct view_blob *blob)
-{
-    int r = view_wanted(copy, size) ? view_build_jailed(copy, size, blob) : -ENOENT;
-    struct view_entry *e;
-
-    if (r != -ENOENT) /* a builder that died is not remembered as "has no view" */
-        return r;
-    blob->size = PAGE_SIZE; /* no view: an entry that says so */
-    blob->data = calloc(1, blob->size);
-    if (!blob->data)
-        return -ENOMEM;
-    e = (struct view_entry *)blob->data;
-    e->magic = VIEW_ENTRY_MAGIC;
-    e->file_size = size;
-    return 0;
-}
-
-static int add_locked(struct pack *p, const u8 *copy, u64 size, struct view_blob *blob, const u8 key[VIEW_KEY_SIZE],
-                      struct view_stat_row *stat)
-{
-    struct view_entry e;
-    u64 off = 0;
-    int r;
-
-    r = read_header(p);
-    r = r ? r : view_find(&p->src, &p->h, key, &e);
-    if (r == -ENOENT)
-        return blob ? commit(p, copy, size, blob, key, stat, 0) : -ENOENT;
-    if (r || !stat)
-        return r;
-    off = entry_offset(&e);
-    r = view_find_stat(&p->src, &p->h, stat, &e);
-    return r == -ENOENT ? commit(p, NULL, 0, NULL, key, stat, off) : r;
-}
-
-static int add_copy(struct pack *p, const u8 *copy, u64 size, struct view_stat_row *stat, u8 key[VIEW_KEY_SIZE])
-{
-    struct view_blob blob = {0}, *b = NULL;
-    struct view_entry e;
-    int r;
-
-    if (EVP_Digest(copy, size, key, NULL, EVP_sha256(), NULL) != 1)
-        return -ENOMEM;
-    r = pack_lookup_key(p, key, &e, NULL);
-    if (r == -ENOENT) { /* build without the lock; if somebody else was faster, theirs stays */
-        r = build_blob(copy, size, &blob);
-        b = &blob;
-    }
-    if (!r && flock(p->lock, LOCK_EX))
-        r = -errno;
-    if (!r) {
-        r = add_locked(p, copy, size, b, key, stat);
-        flock(p->lock, LOCK_UN);
-    }
-    free(blob.data);
-    return r;
-}
-
-int pack_add(struct pack *p, int fd, struct view_entry *e, u64 *off)
-{
-    struct view_stat_row row;
-    u8 key[VIEW_KEY_SIZE], *copy;
-    struct stat st;
-    int r = 0;
-
-    if (fstat(fd, &st))
-        return -errno;
-    if (!S_ISREG(st.st_mode) || (!p->private && !(st.st_mode & 0004)))
-        return -EACCES;
-    if (!st.st_size || (u64)st.st_size > PACK_FILE_MAX)
-        return -EFBIG;
-    row = (struct view_stat_row){st.st_dev, st.st_ino, (u64)st.st_size, nanoseconds(st.st_mtim),
-                                 nanoseconds(st.st_ctim), 0};
-    copy = private_copy(fd, &st, &r);
-    if (!copy)
-        return r;
-    r = add_copy(p, copy, st.st_size, stat_pins(fd, &st) ? &row : NULL, key);
-    munmap(copy, PAGE_UP(st.st_size));
-    return r ? r : pack_lookup_key(p, key, e, off);
 }

@@ -1,6 +1,6 @@
 /* The pack: a cache of exec views of host files, in one append-only file that all guests map read-only (FD_VIEWS).
  *
- * A pack directory holds `lock`, the pack file `views.<n>` and `current`, which names its number. A pack file holds, per
+ * A pack directory holds `lock`, the pack file `views.<n>`, `stamp.<n>` (pack.c) and `current`, which names its number. A pack file holds, per
  * content (SHA-256), the view and a page-aligned copy of the whole file, so that a guest can map every
  * segment - text from the view, the rest from the copy - from this one descriptor. Format: wire/view_format.h.
  *
@@ -9,10 +9,7 @@
  * to sandboxes of one owner only. The directory must not be writable by anyone less trusted than the caller.
  *
  * Stat rows. Files are keyed by content, never by path or time - with one exception that makes look-ups cheap: a
- * stat tuple (dev, ino, size, mtime, ctime) is remembered if it pins the content against everybody but root: the file
- * is owned by root, not writable by group or others, on a read-only mount or on a local file system of a type whose
- * ctime cannot be set (ext4, xfs, btrfs, overlay, tmpfs, erofs, squashfs; never FUSE or network), and its ctime is more
- * than two seconds old. Root can still break the rule by changing the clock or writing through an old mapping.
+ * stat tuple (dev, ino, size, mtime, ctime) is remembered if it pins the content: see wire/view_pin.h.
  *
  * Concurrency: writers of all processes are serialised by flock on `lock`; readers take no lock: data is appended and
  * synced, then one of two header pages is overwritten with a checksummed one of a higher generation. A handle stays
@@ -26,9 +23,10 @@
 
 #include <sys/stat.h>
 #include "wire/view.h"
+#include "wire/view_pin.h"
 
 #define PACK_SIZE_DEFAULT (1ull << 30)
-#define PACK_FILE_MAX (256ull << 20) /* larger files are not cached */
+#define PACK_FILE_MAX VIEW_FILE_MAX /* larger files are not cached */
 
 struct pack;
 
@@ -38,8 +36,12 @@ struct pack_options { /* NULL = all zero */
     bool no_sync;     /* tests: skip fdatasync */
 };
 
-int pack_open(const char *dir, const struct pack_options *o, struct pack **out); /* makes the directory, mode 0755 */
+/* Makes the directory, mode 0700. -EPERM: it belongs to somebody else or others may write there. */
+int pack_open(const char *dir, const struct pack_options *o, struct pack **out);
 void pack_close(struct pack *p);
+
+/* The path of the current pack file, made when there is none or it was changed by others. No lock in the usual case. */
+int pack_current(const char *dir, const struct pack_options *o, char *path, size_t path_size);
 
 /* A new read-only descriptor of the pack file (close-on-exec), for FD_VIEWS. */
 int pack_guest_fd(struct pack *p);
@@ -53,7 +55,8 @@ int pack_lookup_key(struct pack *p, const u8 key[VIEW_KEY_SIZE], struct view_ent
 
 /* Adds the file behind a readable descriptor (its offset is not used or moved): private copy, hash, view built in a
  * jailed child, append. Already known content is only looked up. -EACCES: not allowed in this pack; -EFBIG;
- * -ENOSPC: full; -EAGAIN: the file changed meanwhile; -EFAULT: the builder died. Forks. */
+ * -ENOSPC: full;
+ * -ESTALE: the pack file is no longer current; -EAGAIN: the file changed meanwhile; -EFAULT: the builder died. Forks. */
 int pack_add(struct pack *p, int fd, struct view_entry *e, u64 *off);
 
 #endif

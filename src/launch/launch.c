@@ -1,7 +1,8 @@
-/* The first code of a sandbox's first process: a fresh exec of the kernel image with empty argv and environment.
+/* The first code of a sandbox's first process. The broker's child has mapped the kernel image and jumps here (broker/enter.c),
+ * on a stack and in an address space that are still the broker's.
  *
- * Order: check what was inherited; host vDSO found; handlers; the listener filter and its hand-over to the broker; K and carrier
- * stack; the main filter; only then shared memory is read. Descriptors: see wire/broker.h's layout (base/layout.h FD_*), 8 = the
+ * Order: a carrier's stack; everything that came from the broker unmapped; segments; host vDSO; handlers; the listener filter and
+ * its hand-over to the broker; the main filter; only then shared memory is read. Descriptors: see base/layout.h FD_*, 8 = the
  * broker's socket. Every failure ends with an exit status that the broker reports (LAUNCH_*). */
 #include <asm/mman.h>
 #include <asm/prctl.h>
@@ -9,13 +10,13 @@
 #include <asm/signal.h>
 #include <asm/unistd.h>
 #include <linux/audit.h>
-#include <linux/auxvec.h>
 #include <linux/elf.h>
 #include <linux/filter.h>
 #include <linux/prctl.h>
 #include <linux/seccomp.h>
 #include <linux/uio.h>
 #include "arch/x86_64/regs.h"
+#include "base/launch_args.h"
 #include "base/string.h"
 #include "hostabi_filter.h"
 #include "host/hostabi.h"
@@ -23,24 +24,15 @@
 #include "host/vdso.h"
 
 #define FD_SOCKET 8
+#define TASK_TOP 0x7ffffffff000ul /* the end of a process's address space */
+#define HWCAP2_FSGSBASE 2
 
-enum { LAUNCH_NO_FSGSBASE = 101, LAUNCH_NO_VDSO, LAUNCH_MAP, LAUNCH_SIGNALS, LAUNCH_FILTER, LAUNCH_SEND, LAUNCH_CLOSE };
+enum { LAUNCH_NO_FSGSBASE = 101, LAUNCH_NO_VDSO, LAUNCH_MAP, LAUNCH_SIGNALS, LAUNCH_FILTER, LAUNCH_SEND, LAUNCH_CLOSE, LAUNCH_UNMAP };
 
 static noreturn_fn void launch_fail(int code)
 {
     for (;;)
         RAW1(__NR_exit_group, code);
-}
-
-static u64 launch_auxv(u64 *sp, u64 type)
-{
-    u64 *p = sp + 1 + sp[0] + 1;
-    while (*p)
-        p++;
-    for (p++; p[0]; p += 2)
-        if (p[0] == type)
-            return p[1];
-    return 0;
 }
 
 static void *launch_vdso_symbol(u64 base, const char *name)
@@ -83,11 +75,40 @@ static void launch_map(u64 addr, u64 size, int prot, int flags, int fd)
         launch_fail(LAUNCH_MAP);
 }
 
-static void launch_segments(u64 *sp)
+/* The host's vDSO lies anywhere, also where our segments belong: all its mappings move by one distance. Returns its new place. */
+static u64 launch_move_vdso(const struct launch_args *a)
 {
-    u64 vdso = launch_auxv(sp, AT_SYSINFO_EHDR);
-    if (!vdso)
-        launch_fail(LAUNCH_NO_VDSO);
+    u64 first = a->pages[0].start, distance = HOST_VDSO_BASE - first;
+    for (u32 i = 0; i < a->page_count; i++) {
+        u64 start = a->pages[i].start, size = a->pages[i].end - start;
+        if (start < first || start + size > first + HOST_VDSO_SIZE ||
+            RAW5(__NR_mremap, start, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, start + distance) != (long)(start + distance))
+            launch_fail(LAUNCH_NO_VDSO);
+    }
+    return a->vdso + distance;
+}
+
+/* What the broker had in memory goes, all of it: beside the kernel image, this carrier and the host's vDSO nothing stays. */
+static void launch_unmap(void)
+{
+    static const struct {
+        u64 start, end;
+    } keep[] = {
+        {KIMAGE_BASE, KIMAGE_BASE + KIMAGE_SIZE},
+        {CARRIER_BASE, CARRIER_BASE + CARRIER_SIZE},
+        {HOST_VDSO_BASE, HOST_VDSO_BASE + HOST_VDSO_SIZE},
+        {TASK_TOP, TASK_TOP},
+    };
+    u64 from = 0;
+    for (u32 i = 0; i < ARRAY_COUNT(keep); i++) {
+        if (keep[i].start > from && RAW2(__NR_munmap, from, keep[i].start - from))
+            launch_fail(LAUNCH_UNMAP);
+        from = keep[i].end;
+    }
+}
+
+static void launch_segments(u64 vdso)
+{
     launch_map(K_BASE, K_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, FD_K);
     launch_map(D_BASE, D_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, FD_D);
     launch_map(R_BASE, R_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, FD_R);
@@ -105,6 +126,8 @@ static struct carrier *launch_carrier(void)
 {
     extern char syscall_entry[];
     u64 base = carrier_slot_base(0);
+    if (RAW2(__NR_munmap, base, CARRIER_SIZE)) /* the broker may have something there */
+        launch_fail(LAUNCH_UNMAP);
     launch_map(base + SLOT_ALTSTACK, SLOT_ALTSTACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
     launch_map(base + SLOT_KSTACK, CARRIER_SIZE - SLOT_KSTACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
     struct carrier *c = carrier_at(0);
@@ -112,8 +135,6 @@ static struct carrier *launch_carrier(void)
     c->alive = 1;
     c->entry = (u64)syscall_entry;
     c->kstack_top = base + SLOT_CARRIER;
-    c->robust.next = &c->robust.next;
-    c->robust.futex_offset = -8;
     __asm__ volatile("wrgsbase %0" ::"r"(c));
     return c;
 }
@@ -178,24 +199,17 @@ static void launch_listener(void)
         launch_fail(LAUNCH_CLOSE);
 }
 
-noreturn_fn void launch_main(u64 *sp);
-noreturn_fn void launch_on_kstack(void);
+noreturn_fn void launch_main(const struct launch_args *args);
+noreturn_fn void launch_on_kstack(void *args);
 
-void launch_on_kstack(void)
+void launch_on_kstack(void *args)
 {
     extern noreturn_fn void kernel_main(void);
+    const struct launch_args *a = args;
     struct carrier *c = this_carrier();
-    host_robust_list(&c->robust, sizeof(c->robust));
-    kernel_main();
-}
-
-void launch_main(u64 *sp)
-{
-    extern void switch_to_kstack(u64 rsp, void (*fn)(void));
-    if (!(launch_auxv(sp, AT_HWCAP2) & 2))
-        launch_fail(LAUNCH_NO_FSGSBASE);
-    struct carrier *c = launch_carrier();
-    launch_segments(sp);
+    u64 vdso = launch_move_vdso(a);
+    launch_unmap();
+    launch_segments(vdso);
     launch_signals();
     c->tid = (u32)RAW0(__NR_gettid);
     RAW5(__NR_prctl, PR_SET_SPECULATION_CTRL, 0 /* PR_SPEC_STORE_BYPASS */, 1ul << 2 /* PR_SPEC_DISABLE */, 0, 0);
@@ -204,6 +218,19 @@ void launch_main(u64 *sp)
     struct sock_fprog prog = {ARRAY_COUNT(host_filter), (struct sock_filter *)host_filter};
     if (RAW3(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog))
         launch_fail(LAUNCH_FILTER);
-    switch_to_kstack(c->kstack_top - 256, launch_on_kstack);
-    __builtin_unreachable();
+    robust_begin(c);
+    kernel_main();
+}
+
+void launch_main(const struct launch_args *args)
+{
+    extern noreturn_fn void switch_to_kstack(u64 rsp, void (*fn)(void *), void *arg);
+    if (!(args->hwcap2 & HWCAP2_FSGSBASE))
+        launch_fail(LAUNCH_NO_FSGSBASE);
+    struct launch_args copy = *args; /* its memory may lie where the carrier goes */
+    struct carrier *c = launch_carrier();
+    __asm__ volatile("wrfsbase %0" ::"r"(0ul));
+    struct launch_args *a = (void *)(c->kstack_top - 512);
+    *a = copy;
+    switch_to_kstack(c->kstack_top - 1024, launch_on_kstack, a);
 }

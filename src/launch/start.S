@@ -2,7 +2,6 @@
         .globl  _start
 _start:
         xor     %ebp,%ebp
-        mov     %rsp,%rdi
         and     $-16,%rsp
         call    launch_main
         ud2

@@ -134,9 +134,10 @@ int cgroup_create(struct harena_sandbox *s, u64 memory_max, u32 pids_max, struct
     bool pids = !pids_max || create_v1(s, "pids", "pids.max", pids_max);
     if (memory && pids)
         return 0;
-    harena_error_set(err, 125, "no %s limit: this user may not make a cgroup with that controller",
-                     !memory && !pids ? "memory and process" : memory ? "process" : "memory");
-    return -1;
+    if (!memory)
+        harena_error_set(err, 125, "no limit for the sum of memory: this user may not make a cgroup; each process and the files in "
+                                   "memory are held to it");
+    return memory ? 0 : -1; /* processes are counted in other ways, too */
 }
 
 void cgroup_add(struct harena_sandbox *s, pid_t pid)
@@ -172,3 +173,14 @@ bool cgroup_out_of_memory(const struct harena_sandbox *s)
     }
     return false;
 }
+
+/* Bytes charged to the group, 0 when it does not count memory. */
+u64 cgroup_memory(const char *path)
+{
+    char text[64];
+    if (read_text(path, "memory.current", text, sizeof(text)) || read_text(path, "memory.usage_in_bytes", text, sizeof(text)))
+        return strtoull(text, NULL, 10);
+    return 0;
+}
+
+bool cgroup_has_memory(const char *path) { return !strncmp(path, "/sys/fs/cgroup/", 15) && cgroup_memory(path) > 0; }

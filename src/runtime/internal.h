@@ -10,18 +10,32 @@
 #define CGROUP_MAX 3
 
 struct harena_sandbox {
-    char name[64];
+    char name[64], id[16];
+    char root[256]; /* for harena_list */
     int link;       /* socket to the broker */
     pid_t broker;   /* 0 = only connected to */
+    int broker_pidfd; /* -1 = our own child */
     bool exited;    /* the broker was reaped */
     int state_fd;   /* our state directory, -1 = anonymous */
     int base_fd;
     char *cgroups[CGROUP_MAX];
     u32 cgroup_count;
+    bool memory_held; /* by a cgroup, or there is no limit */
     u8 *message;    /* the last event's */
     bool closed;
     char note[256]; /* to be told once, before other events */
+    char *views_dir; /* of the pack of exec views, NULL = none */
+    bool views_private;
+    int views;      /* socket to harena-views, -1 = not started */
+    char *views_program;
 };
+
+/* programs.c */
+int find_program(const char *libexec, const char *name, const char *build_sub, char out[PATH_MAX], struct harena_error *err);
+int spawn_broker(const char *libexec, bool factory, int link, pid_t *pid, struct harena_error *err);
+
+/* factory.c */
+int factory_new(struct harena_factory *f, int link, pid_t *pid, int *pidfd, struct harena_error *err);
 
 /* state.c */
 int state_base(struct harena_error *err);
@@ -36,11 +50,22 @@ void state_sweep(int base_fd);
 int cgroup_create(struct harena_sandbox *s, u64 memory_max, u32 pids_max, struct harena_error *err);
 void cgroup_add(struct harena_sandbox *s, pid_t pid);
 void cgroup_remove(char *const *paths, u32 count);
+bool cgroup_has_memory(const char *path);
+u64 cgroup_memory(const char *path);
 bool cgroup_out_of_memory(const struct harena_sandbox *s);
+
+/* views.c */
+bool views_choose(struct harena_sandbox *s, const struct harena_config *c, char path[PATH_MAX]);
+bool views_mount(const struct harena_mount *m);
+void views_build(struct harena_sandbox *s, int fd);
+void views_close(struct harena_sandbox *s);
+
+/* watch.c */
+u64 watch_memory(int broker, const char *cgroup);
 
 /* message.c */
 int message_send(int fd, void *message, u32 size, const int *fds, u32 fd_count, struct harena_error *err);
-int message_receive(int fd, u8 **out, struct harena_error *err);
+int message_receive(int fd, u8 **out, int *passed, struct harena_error *err); /* *passed: a descriptor that came, or -1; NULL = none is wanted */
 int stdio_fresh(int fd, bool write);
 
 #endif

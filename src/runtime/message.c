@@ -63,16 +63,28 @@ int message_send(int fd, void *message, u32 size, const int *fds, u32 fd_count, 
 }
 
 /* Returns 1 with a whole message in *out (malloc'ed, NUL behind it), 0 at the end, -1 on error. */
-int message_receive(int fd, u8 **out, struct harena_error *err)
+int message_receive(int fd, u8 **out, int *passed, struct harena_error *err)
 {
     u8 *message = NULL;
     u32 have = 0;
+    if (passed)
+        *passed = -1;
     for (;;) {
         union {
             struct ctl_header h;
             u8 bytes[CTL_PACKET_MAX];
         } p;
-        ssize_t n = recv(fd, &p, sizeof(p), 0);
+        union {
+            struct cmsghdr h;
+            char room[CMSG_SPACE(sizeof(int))];
+        } control;
+        struct iovec v = { &p, sizeof(p) };
+        struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = passed ? &control : NULL,
+                            .msg_controllen = passed ? sizeof(control) : 0 };
+        ssize_t n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
+        struct cmsghdr *cm = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+        if (cm && cm->cmsg_level == SOL_SOCKET && cm->cmsg_type == SCM_RIGHTS && *passed < 0)
+            memcpy(passed, CMSG_DATA(cm), sizeof(int));
         /* a broker that ended with unread messages of ours resets the socket once; what it said is still to be read */
         if (n < 0 && (errno == EINTR || errno == ECONNRESET))
             continue;

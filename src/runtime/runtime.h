@@ -32,13 +32,20 @@ struct harena_mount {
     const char *const *allow; /* NULL-terminated names that may be seen directly below source; NULL = all */
 };
 
+/* A process that makes brokers by fork: for programs that create many sandboxes; each costs less than half of the time then.
+ * Threads may share one. Close it when no sandbox made with it is to be created any more; those that run go on. */
+struct harena_factory;
+int harena_factory_open(const char *libexec, struct harena_factory **out, struct harena_error *err);
+void harena_factory_close(struct harena_factory *f);
+
 struct harena_config {
+    struct harena_factory *factory; /* NULL = an exec of the broker */
     const char *name;     /* NULL = a random one */
     const char *hostname; /* NULL = the name */
     u64 memory_max;       /* bytes, 0 = none */
     u32 pids_max;         /* 0 = default */
     u32 timeout_ms;       /* 0 = none */
-    bool verbose, trace, require_layers, no_patch;
+    bool verbose, require_layers, no_patch;
     bool anonymous;       /* no state directory: not seen by list, exec and kill; faster */
     const char *libexec;  /* directory of harena-broker and harena-kernel; NULL = search beside the running program */
     const struct harena_mount *mounts;
@@ -49,7 +56,7 @@ struct harena_command {
     const char *const *argv; /* NULL-terminated */
     const char *const *env;  /* NULL-terminated K=V */
     const char *cwd;
-    u32 uid, gid;
+    const char *user; /* NAME|UID[:GROUP|GID] inside; NULL: 0. HOME comes from there unless env has it */
     bool tty;
     u16 rows, cols, xpixel, ypixel;
     int fds[3]; /* standard input, output, error outside; not closed; -1 = nothing */
@@ -62,7 +69,7 @@ struct harena_sandbox; /* the sandbox this program created, and its main session
 enum harena_event_type {
     HARENA_EVENT_NONE,    /* interrupted by a signal of the mask given */
     HARENA_EVENT_READY,   /* the guest kernel has booted */
-    HARENA_EVENT_STARTED, /* value: 0, or the errno why the program could not be started */
+    HARENA_EVENT_STARTED, /* value: 0, or the errno why the program could not be started, and enum spawn_step << 16 */
     HARENA_EVENT_EXITED,  /* value: wait status of the session */
     HARENA_EVENT_TEXT,    /* trace, process table */
     HARENA_EVENT_NOTE,    /* for the user: missing layers, statistics */
@@ -100,18 +107,41 @@ void harena_cleanup(struct harena_sandbox **s);
 
 /* A connection to a running sandbox as a handle for harena_start (a further session), harena_next, harena_signal. */
 int harena_connect(const char *name, struct harena_sandbox **out, struct harena_error *err);
-int harena_kill(const char *name, struct harena_error *err);
+/* signal 0: ends the sandbox and waits until nothing of it is left; otherwise its main program gets the signal. */
+int harena_kill(const char *name, int signal, struct harena_error *err);
 int harena_request(struct harena_sandbox *s, u32 ctl_type, u32 number, struct harena_error *err);
 
 struct harena_info {
     char name[64];
+    char id[16];
     int pid; /* of the broker */
     s64 created; /* seconds since 1970 */
+    char root[256]; /* image or directory, "default" */
     char command[256];
+    char *cgroup; /* with a memory count, malloc'ed, or NULL; gone in results of harena_list */
+    u64 memory; /* bytes of the host's memory in use, broker included */
+    int processes; /* of the guest; -1: it did not answer in time */
 };
 
 /* Running sandboxes of this user; the array is malloc'ed. Removes what dead ones left. Returns the count or -1. */
 int harena_list(struct harena_info **out, struct harena_error *err);
+
+/* ---- watching: src/runtime/watch.c ---- */
+
+struct harena_process {
+    u32 pid, ppid, pgid, uid, threads, session; /* session: 0 = not the first process of one */
+    char state; /* R S T Z */
+    u64 mapped_kib, age; /* seconds */
+    char *command; /* printable ASCII, malloc'ed with the array */
+};
+
+/* Processes of the guest, by what its kernel says, which may be a lie but is well-formed. Returns the count, -1 on error. */
+int harena_processes(const char *name, u32 timeout_ms, struct harena_process **out, struct harena_error *err);
+void harena_processes_free(struct harena_process *list, int count);
+
+/* Calls (a bit per number) of everything in the sandbox come as HARENA_EVENT_TEXT: lines of kernel/sys/trace.h, which may be
+ * cut anywhere. */
+int harena_trace(struct harena_sandbox *s, const u64 calls[8], struct harena_error *err);
 
 /* ---- helpers for building a configuration ---- */
 

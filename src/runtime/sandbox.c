@@ -15,10 +15,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LINK_FD 3 /* of the broker */
-
-extern char **environ;
-
 void harena_error_set(struct harena_error *err, int status, const char *f, ...)
 {
     if (!err)
@@ -28,36 +24,6 @@ void harena_error_set(struct harena_error *err, int status, const char *f, ...)
     vsnprintf(err->text, sizeof(err->text), f, ap);
     va_end(ap);
     err->status = status;
-}
-
-/* ---- finding our programs ---- */
-
-static bool try_place(char out[PATH_MAX], const char *dir, const char *sub, const char *name)
-{
-    int n = snprintf(out, PATH_MAX, "%s%s%s%s%s", dir, *sub ? "/" : "", sub, "/", name);
-    return n < PATH_MAX && access(out, R_OK) == 0;
-}
-
-/* libexec, or beside the running program: installed (../libexec/harena) or in a build tree. */
-static int find_program(const char *libexec, const char *name, const char *build_sub, char out[PATH_MAX], struct harena_error *err)
-{
-    char self[PATH_MAX];
-    if (libexec) {
-        if (try_place(out, libexec, "", name))
-            return 0;
-    } else {
-        ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-        self[n > 0 ? n : 0] = 0;
-        char *slash = strrchr(self, '/');
-        if (slash)
-            *slash = 0;
-        const char *const subs[] = { "", "../libexec/harena", build_sub, "../..", "../kernel" };
-        for (size_t i = 0; i < ARRAY_COUNT(subs); i++)
-            if (try_place(out, self, subs[i], name))
-                return 0;
-    }
-    harena_error_set(err, 125, "%s was not found beside the program; reinstall harena or set HARENA_LIBEXEC", name);
-    return -1;
 }
 
 /* ---- messages as one block ---- */
@@ -86,13 +52,14 @@ static u32 block_add(struct block *b, const void *data, u32 size)
 
 static u32 block_string(struct block *b, const char *s) { return block_add(b, s, strlen(s) + 1); }
 
-static void add_mount(struct block *b, const struct harena_mount *m)
+static void add_mount(struct block *b, const struct harena_mount *m, bool views)
 {
     u32 start = b->size;
     struct ctl_mount r = {
         .kind = m->kind, .flags = m->flags, .size = m->size,
         .ctl_flags = (m->allow ? CTL_MOUNT_ALLOW : 0) | (m->hide_secrets ? CTL_MOUNT_SECRETS : 0) |
-                     (m->optional ? CTL_MOUNT_OPTIONAL : 0) | (m->system ? CTL_MOUNT_SYSTEM : 0),
+                     (m->optional ? CTL_MOUNT_OPTIONAL : 0) | (m->system ? CTL_MOUNT_SYSTEM : 0) |
+                     (views && views_mount(m) ? CTL_MOUNT_VIEWS : 0),
     };
     block_add(b, &r, sizeof(r));
     block_string(b, m->target);
@@ -108,22 +75,26 @@ static int send_config(struct harena_sandbox *s, const struct harena_config *c, 
                        struct harena_error *err)
 {
     struct block b = { 0 };
+    char pack[PATH_MAX];
+    bool views = views_choose(s, c, pack);
     struct ctl_config head = {
         .h.type = CTL_CONFIG, .version = CTL_VERSION, .memory_max = c->memory_max, .pids_max = c->pids_max,
         .timeout_ms = c->timeout_ms, .mount_count = c->mount_count,
-        .flags = (c->verbose ? CTL_CONFIG_VERBOSE : 0) | (c->trace ? CTL_CONFIG_TRACE : 0) |
-                 (c->require_layers ? CTL_CONFIG_REQUIRE_LAYERS : 0) | (c->no_patch ? CTL_CONFIG_NO_PATCH : 0),
+        .flags = (c->verbose ? CTL_CONFIG_VERBOSE : 0) | (s->memory_held ? CTL_CONFIG_CGROUP : 0) |
+                 (c->require_layers ? CTL_CONFIG_REQUIRE_LAYERS : 0) | (c->no_patch ? CTL_CONFIG_NO_PATCH : 0) |
+                 (views && s->views_private ? CTL_CONFIG_VIEWS_PRIVATE : 0),
     };
     snprintf(head.name, sizeof(head.name), "%s", s->name);
     snprintf(head.hostname, sizeof(head.hostname), "%s", c->hostname ?: s->name);
     block_add(&b, &head, sizeof(head));
-    u32 kernel_off = block_string(&b, kernel);
+    u32 kernel_off = block_string(&b, kernel), views_off = views ? block_string(&b, pack) : 0;
     block_add(&b, NULL, -b.size & 7);
     u32 mounts_off = b.size;
     for (u32 i = 0; i < c->mount_count; i++)
-        add_mount(&b, &c->mounts[i]);
+        add_mount(&b, &c->mounts[i], views);
     ((struct ctl_config *)b.data)->kernel_off = kernel_off;
     ((struct ctl_config *)b.data)->mounts_off = mounts_off;
+    ((struct ctl_config *)b.data)->views_off = views_off;
     int fds[3] = { state_empty_dir(s->base_fd, err), listener, s->state_fd };
     int r = fds[0] < 0 ? -1 : message_send(s->link, b.data, b.size, fds, listener >= 0 ? 3 : 1, err);
     if (fds[0] >= 0)
@@ -132,49 +103,27 @@ static int send_config(struct harena_sandbox *s, const struct harena_config *c, 
     return r;
 }
 
-static int spawn_broker(struct harena_sandbox *s, const char *path, int link, struct harena_error *err)
-{
-    posix_spawn_file_actions_t fa;
-    posix_spawnattr_t at;
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawn_file_actions_init(&fa);
-    posix_spawn_file_actions_adddup2(&fa, link, LINK_FD);
-    posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDWR, 0);
-    posix_spawn_file_actions_adddup2(&fa, 0, 1);
-    posix_spawnattr_init(&at);
-    posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    posix_spawnattr_setsigmask(&at, &none);
-    posix_spawnattr_setsigdefault(&at, &all);
-    char *const argv[] = { "harena-broker", NULL }, *const env[] = { NULL };
-    int error = posix_spawn(&s->broker, path, &fa, &at, argv, env);
-    posix_spawnattr_destroy(&at);
-    posix_spawn_file_actions_destroy(&fa);
-    if (!error)
-        return 0;
-    s->broker = 0;
-    harena_error_set(err, 125, "cannot start %s: %s", path, strerror(error));
-    return -1;
-}
-
 int harena_create(const struct harena_config *c, struct harena_sandbox **out, struct harena_error *err)
 {
-    char broker[PATH_MAX], kernel[PATH_MAX];
+    char kernel[PATH_MAX];
     int pair[2] = { -1, -1 }, listener = -1;
     struct harena_sandbox *s = calloc(1, sizeof(*s));
     if (!s)
         abort();
-    s->link = s->state_fd = -1;
+    s->link = s->state_fd = s->views = s->broker_pidfd = -1;
+    snprintf(s->root, sizeof(s->root), "default");
+    for (u32 i = 0; i < c->mount_count; i++)
+        if (!strcmp(c->mounts[i].target, "/") && c->mounts[i].source)
+            snprintf(s->root, sizeof(s->root), "%s", c->mounts[i].source);
     s->base_fd = state_base(err);
-    if (s->base_fd < 0 || find_program(c->libexec, "harena-broker", "../broker", broker, err) < 0 ||
-        find_program(c->libexec, "harena-kernel", "../launch", kernel, err) < 0)
+    if (s->base_fd < 0 || find_program(c->libexec, "harena-kernel", "../launch", kernel, err) < 0)
         goto fail;
     if (c->anonymous)
         snprintf(s->name, sizeof(s->name), "%s", c->name ?: "harena");
     else if (state_create(s, c->name, &listener, err) < 0)
         goto fail;
-    if (cgroup_create(s, c->memory_max, c->pids_max ? c->pids_max + 16 : 0, err) < 0) {
+    s->memory_held = cgroup_create(s, c->memory_max, c->pids_max ? c->pids_max + 16 : 0, err) == 0;
+    if (!s->memory_held) {
         if (c->require_layers)
             goto fail;
         if (err)
@@ -185,12 +134,16 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
         goto fail;
     }
     s->link = pair[0];
+    char program[PATH_MAX];
+    if (!c->no_patch && find_program(c->libexec, "harena-views", "../image", program, NULL) == 0)
+        s->views_program = strdup(program);
     /* Without limits the configuration waits in the socket when the broker starts; with them, the broker must be in its cgroups
      * before it starts anything. */
     bool early = !s->cgroup_count && c->mount_count < 64;
     int r = early ? send_config(s, c, kernel, listener, err) : 0;
     if (r == 0)
-        r = spawn_broker(s, broker, pair[1], err);
+        r = c->factory ? factory_new(c->factory, pair[1], &s->broker, &s->broker_pidfd, err)
+                       : spawn_broker(c->libexec, false, pair[1], &s->broker, err);
     close(pair[1]);
     if (r < 0)
         goto fail;
@@ -217,7 +170,7 @@ int harena_connect(const char *name, struct harena_sandbox **out, struct harena_
     if (!s)
         abort();
     s->link = fd;
-    s->state_fd = s->base_fd = -1;
+    s->state_fd = s->base_fd = s->views = s->broker_pidfd = -1;
     snprintf(s->name, sizeof(s->name), "%s", name);
     *out = s;
     return 0;
@@ -229,16 +182,17 @@ int harena_start(struct harena_sandbox *s, const struct harena_command *c, struc
 {
     struct block b = { 0 };
     struct ctl_run head = { .h.type = CTL_RUN, .flags = (c->tty ? CTL_RUN_TTY : 0) | (s->broker ? CTL_RUN_MAIN : 0),
-                            .uid = c->uid, .gid = c->gid, .rows = c->rows, .cols = c->cols, .xpixel = c->xpixel,
+                            .rows = c->rows, .cols = c->cols, .xpixel = c->xpixel,
                             .ypixel = c->ypixel };
     block_add(&b, &head, sizeof(head));
-    u32 cwd = block_string(&b, c->cwd ?: "/"), strings = b.size, argc = 0, envc = 0;
+    u32 cwd = block_string(&b, c->cwd ?: "/"), user = block_string(&b, c->user ?: "0"), strings = b.size, argc = 0, envc = 0;
     for (; c->argv[argc]; argc++)
         block_string(&b, c->argv[argc]);
     for (; c->env && c->env[envc]; envc++)
         block_string(&b, c->env[envc]);
     struct ctl_run *run = (void *)b.data;
     run->cwd_off = cwd;
+    run->user_off = user;
     run->strings_off = strings;
     run->argc = argc;
     run->envc = envc;
@@ -311,19 +265,30 @@ int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_ev
         e->type = HARENA_EVENT_CLOSED;
         return 0;
     }
-    if (mask && ppoll(&p, 1, NULL, mask) < 0) {
-        if (errno == EINTR)
+    for (;;) {
+        if (mask && ppoll(&p, 1, NULL, mask) < 0) {
+            if (errno == EINTR)
+                return 0;
+            harena_error_set(err, 125, "cannot wait for the sandbox: %s", strerror(errno));
+            return -1;
+        }
+        int passed, r = message_receive(s->link, &s->message, &passed, err);
+        bool view = r > 0 && ((struct ctl_header *)s->message)->type == CTL_VIEW;
+        if (view && passed >= 0)
+            views_build(s, passed);
+        if (passed >= 0)
+            close(passed);
+        if (r < 0)
+            return -1;
+        if (r == 0) {
+            s->closed = true;
+            e->type = HARENA_EVENT_CLOSED;
             return 0;
-        harena_error_set(err, 125, "cannot wait for the sandbox: %s", strerror(errno));
-        return -1;
-    }
-    int r = message_receive(s->link, &s->message, err);
-    if (r < 0)
-        return -1;
-    if (r == 0) {
-        s->closed = true;
-        e->type = HARENA_EVENT_CLOSED;
-        return 0;
+        }
+        if (!view)
+            break;
+        free(s->message);
+        s->message = NULL;
     }
     decode(s, e);
     return 0;
@@ -332,12 +297,19 @@ int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_ev
 /* Reaps the broker and says why it ended if that was not in good order. */
 static void reap(struct harena_sandbox *s)
 {
-    if (s->broker > 0 && !s->exited) {
-        int status;
-        while (waitpid(s->broker, &status, 0) < 0 && errno == EINTR)
+    if (s->broker <= 0 || s->exited)
+        return;
+    if (s->broker_pidfd >= 0) { /* the factory's child: its host reaps it */
+        struct pollfd p = { .fd = s->broker_pidfd, .events = POLLIN };
+        while (poll(&p, 1, -1) < 0 && errno == EINTR)
             ;
-        s->exited = true;
+        close(s->broker_pidfd);
+        s->broker_pidfd = -1;
+    } else {
+        while (waitpid(s->broker, NULL, 0) < 0 && errno == EINTR)
+            ;
     }
+    s->exited = true;
 }
 
 int harena_wait(struct harena_sandbox *s, int *wait_status, struct harena_error *err)
@@ -381,17 +353,22 @@ int harena_winsize(struct harena_sandbox *s, u16 rows, u16 cols, u16 xpixel, u16
     return message_send(s->link, &m, sizeof(m), NULL, 0, err);
 }
 
-int harena_kill(const char *name, struct harena_error *err)
+int harena_kill(const char *name, int signal, struct harena_error *err)
 {
     int fd = state_connect(name, err);
     if (fd < 0)
         return -1;
-    struct ctl_number m = { .h.type = CTL_KILL };
+    struct ctl_number m = { .h.type = CTL_KILL, .number = signal };
     int r = message_send(fd, &m, sizeof(m), NULL, 0, err);
-    char end;
-    if (!r) /* the connection closes when everything is gone */
-        while (recv(fd, &end, 1, 0) < 0 && errno == EINTR)
-            ;
+    u8 *answer = NULL;
+    if (!r && message_receive(fd, &answer, NULL, err) > 0) { /* the connection closes when everything is done */
+        struct ctl_error *e = (void *)answer;
+        if (e->h.type == CTL_ERROR && e->h.size >= sizeof(*e)) {
+            harena_error_set(err, e->status, "%s", e->text);
+            r = -1;
+        }
+    }
+    free(answer);
     close(fd);
     return r;
 }
@@ -414,6 +391,7 @@ void harena_close(struct harena_sandbox *s)
     }
     if (s->base_fd >= 0)
         close(s->base_fd);
+    views_close(s);
     free(s->message);
     free(s);
 }

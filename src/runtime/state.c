@@ -23,38 +23,52 @@
 
 #define EMPTY_NAME ".empty"
 
-static void base_path(char out[PATH_MAX])
+/* Where the base directory may be, in order; the first that is there or can be made is used. */
+static int base_paths(char out[][PATH_MAX])
 {
-    const char *xdg = getenv("XDG_RUNTIME_DIR");
-    if (xdg && xdg[0] == '/' && geteuid() != 0)
-        snprintf(out, PATH_MAX, "%s/harena", xdg);
-    else if (geteuid() == 0)
-        snprintf(out, PATH_MAX, "/run/harena");
-    else
-        snprintf(out, PATH_MAX, "/tmp/harena-%u", geteuid());
+    const char *xdg = getenv("XDG_RUNTIME_DIR"), *home = getenv("HOME");
+    uid_t uid = geteuid();
+    int n = 0;
+    if (uid == 0)
+        snprintf(out[n++], PATH_MAX, "/run/harena");
+    else if (xdg && xdg[0] == '/')
+        snprintf(out[n++], PATH_MAX, "%s/harena", xdg);
+    snprintf(out[n++], PATH_MAX, "/run/user/%u/harena", uid);
+    snprintf(out[n++], PATH_MAX, "/tmp/harena-%u", uid);
+    snprintf(out[n++], PATH_MAX, "/dev/shm/harena-%u", uid);
+    if (home && home[0] == '/')
+        snprintf(out[n++], PATH_MAX, "%s/.harena", home);
+    return n;
+}
+
+static int open_dir(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT && mkdir(path, 0700) == 0)
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd;
 }
 
 /* Opens (and makes) the base directory. Returns a descriptor or -1. */
 int state_base(struct harena_error *err)
 {
-    char path[PATH_MAX];
+    char path[5][PATH_MAX];
+    int count = base_paths(path);
     struct stat st;
-    base_path(path);
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT) {
-        mkdir(path, 0700);
-        fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    }
-    if (fd < 0 || fstat(fd, &st) < 0) {
-        harena_error_set(err, 125, "cannot use the state directory %s: %s; set XDG_RUNTIME_DIR", path, strerror(errno));
-        return -1;
-    }
-    if (st.st_uid != geteuid() || (st.st_mode & 022)) {
+    for (int i = 0; i < count; i++) {
+        int fd = open_dir(path[i]);
+        if (fd < 0) {
+            harena_error_set(err, 125, "cannot make a state directory such as %s: %s; set XDG_RUNTIME_DIR to a directory of yours",
+                             path[i], strerror(errno));
+            continue;
+        }
+        if (!fstat(fd, &st) && st.st_uid == geteuid() && !(st.st_mode & 022))
+            return fd;
         close(fd);
-        harena_error_set(err, 125, "the state directory %s belongs to somebody else; remove it or set XDG_RUNTIME_DIR", path);
-        return -1;
+        harena_error_set(err, 125, "the state directory %s belongs to somebody else or may be written by others; remove it or set "
+                                   "XDG_RUNTIME_DIR", path[i]);
     }
-    return fd;
+    return -1;
 }
 
 int state_empty_dir(int base_fd, struct harena_error *err)
@@ -130,12 +144,13 @@ int state_create(struct harena_sandbox *s, const char *name, int *listener, stru
         return -1;
     }
     for (int tries = 0; s->state_fd < 0; tries++) {
+        u32 r[2];
+        getrandom(r, sizeof(r), 0);
+        snprintf(s->id, sizeof(s->id), "h%08x%04x", r[0], r[1] & 0xffff);
         if (name) {
             snprintf(s->name, sizeof(s->name), "%s", name);
         } else {
-            u32 r[2];
-            getrandom(r, sizeof(r), 0);
-            snprintf(s->name, sizeof(s->name), "h%08x%04x", r[0], r[1] & 0xffff);
+            snprintf(s->name, sizeof(s->name), "%s", s->id);
         }
         bool made = mkdirat(s->base_fd, s->name, 0700) == 0;
         if (!made && errno != EEXIST)
@@ -174,8 +189,9 @@ int state_write_info(struct harena_sandbox *s, const char *const *argv)
         json_array_append_new(command, json_string(*argv) ?: json_string("?"));
     for (u32 i = 0; i < s->cgroup_count; i++)
         json_array_append_new(cgroups, json_string(s->cgroups[i]));
-    json_t *info = json_pack("{s:s, s:i, s:I, s:o, s:o}", "name", s->name, "pid", (int)s->broker, "created",
-                             (json_int_t)time(NULL), "command", command, "cgroups", cgroups);
+    json_t *info = json_pack("{s:s, s:s, s:i, s:I, s:o, s:o, s:o}", "name", s->name, "id", s->id, "pid", (int)s->broker, "created",
+                             (json_int_t)time(NULL), "command", command, "root", json_string(s->root) ?: json_string("?"),
+                             "cgroups", cgroups);
     int fd = openat(s->state_fd, "info.json", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     int result = fd >= 0 && info ? json_dumpfd(info, fd, JSON_COMPACT) : -1;
     if (fd >= 0)
@@ -258,6 +274,8 @@ static void list_one(int dir_fd, const char *name, void *arg)
     struct harena_info *i = &l->list[l->count++];
     memset(i, 0, sizeof(*i));
     snprintf(i->name, sizeof(i->name), "%s", name);
+    snprintf(i->id, sizeof(i->id), "%s", json_string_value(json_object_get(info, "id")) ?: "?");
+    snprintf(i->root, sizeof(i->root), "%s", json_string_value(json_object_get(info, "root")) ?: "?");
     i->pid = json_integer_value(json_object_get(info, "pid"));
     i->created = json_integer_value(json_object_get(info, "created"));
     json_t *word;
@@ -265,6 +283,11 @@ static void list_one(int dir_fd, const char *name, void *arg)
     json_array_foreach(json_object_get(info, "command"), n, word) {
         size_t at = strlen(i->command);
         snprintf(i->command + at, sizeof(i->command) - at, "%s%s", n ? " " : "", json_string_value(word) ?: "");
+    }
+    json_array_foreach(json_object_get(info, "cgroups"), n, word) {
+        const char *path = json_string_value(word);
+        if (path && !i->cgroup && cgroup_has_memory(path))
+            i->cgroup = strdup(path);
     }
     json_decref(info);
 }
@@ -277,6 +300,15 @@ int harena_list(struct harena_info **out, struct harena_error *err)
         return -1;
     walk(base, list_one, &l);
     close(base);
+    for (int i = 0; i < l.count; i++) {
+        struct harena_process *p;
+        l.list[i].memory = watch_memory(l.list[i].pid, l.list[i].cgroup);
+        l.list[i].processes = harena_processes(l.list[i].name, 500, &p, NULL);
+        if (l.list[i].processes >= 0)
+            harena_processes_free(p, l.list[i].processes);
+        free(l.list[i].cgroup);
+        l.list[i].cgroup = NULL;
+    }
     *out = l.list;
     return l.count;
 }

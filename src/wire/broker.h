@@ -110,11 +110,6 @@ struct wire_attr { /* what the guest may know of a host file; ids virtualised by
 };
 #define WIRE_ATTR_HIDDEN 1u /* a secret shown as an empty file */
 
-struct wire_view { /* where the view pack (FD_VIEWS) holds a host file, see wire/view_format.h */
-    u64 entry_off; /* of the view entry in the pack; 0: none */
-    u64 copy_off, copy_size; /* full copy of the file, page aligned; copy_size 0: none */
-};
-
 /* Paths are relative to the mount's root, NUL terminated, at most 4096 bytes with the NUL, without "." or ".."
  * components or empty ones; "" is the root itself. The broker opens them with openat2 RESOLVE_BENEATH |
  * RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV; the guest kernel resolves links itself. */
@@ -124,11 +119,11 @@ enum wire_op {
     WIRE_EXIT,    /* session arg[0] ended with wait status arg[1] */
     WIRE_PANIC,   /* data: text report; the sandbox ends with status 125 */
     WIRE_STATS,   /* data: text lines for --verbose (unknown system calls ...) */
-    WIRE_SPAWNED, /* session arg[0] started as pid arg[1], or result arg[2] = -errno */
-    WIRE_PROCS,   /* answer to MAIL_PROCS: data: table text */
-    WIRE_TRACE,   /* data: trace text of session arg[0] */
+    WIRE_SPAWNED, /* session arg[0] started as pid arg[1], or result arg[2] = -errno of enum spawn_step arg[3] */
+    WIRE_PROCS,   /* part of the answer to MAIL_PROCS; arg[0]: its token, arg[1]: 1 = more follows; data: lines, see struct mail_procs */
+    WIRE_TRACE,   /* data: whole lines (kernel/sys/trace.h) -> EAGAIN: the reader is slow, send them again later */
     /* hostfs, synchronous */
-    WIRE_LOOKUP = 32, /* data: path -> wire_attr (arg[0]: 1 = also wire_view behind it when there is one) */
+    WIRE_LOOKUP = 32, /* data: path; arg[0]: WIRE_VIEW_* flags -> wire_attr; value: enum wire_view_state, READY: wire_view behind */
     WIRE_READDIR,     /* data: path; arg[0]: cookie (0 = start) -> entries wire_dirent..., value = next cookie, 0 at end */
     WIRE_READLINK,    /* data: path -> target */
     WIRE_OPEN,        /* data: path; arg[0]: O_RDONLY|O_WRONLY|O_RDWR -> value = handle, data wire_attr (regular files only) */
@@ -148,6 +143,19 @@ enum wire_op {
     WIRE_SETATTR,     /* data: wire_attr then path (by path: chmod, utimens, truncate); arg[0] mask -> wire_attr */
     WIRE_STATFS,      /* -> wire_statfs */
 };
+#define WIRE_VIEW_MAKE 1u /* have the exec view built when there is none yet */
+
+enum wire_view_state {
+    WIRE_VIEW_NONE,
+    WIRE_VIEW_READY,   /* the pack (FD_VIEWS) holds this version of the file */
+    WIRE_VIEW_PENDING, /* somebody was asked to build it: ask again in some ms */
+};
+
+struct wire_view { /* where the view pack (FD_VIEWS) holds a host file, see wire/view_format.h */
+    u64 entry_off; /* of the view_entry */
+    u64 data_end;  /* of the pack: everything the entry refers to lies below */
+};
+
 #define WIRE_SET_MODE 1u
 #define WIRE_SET_SIZE 2u
 #define WIRE_SET_ATIME 4u
@@ -203,19 +211,20 @@ struct mail_boot {
     u64 views_size; /* of the pack at FD_VIEWS, 0 = none */
 };
 #define BOOT_VERBOSE 1u
-#define BOOT_TRACE 2u
 #define BOOT_NO_PATCH 4u /* trap path only */
 
 struct mail_spawn {
     struct mail_header h;
     u32 session; /* chosen by the broker, names it in WIRE_EXIT */
     u32 flags; /* SPAWN_* */
-    u32 uid, gid;
+    u32 user_off; /* text: "NAME|UID[:GROUP|GID]", looked up inside; without HOME in the environment it is added */
+    u32 pad;
     u32 ring_in, ring_out, ring_err; /* ring numbers, ~0 = /dev/null; SPAWN_TTY: in and out only */
     u16 rows, cols, xpixel, ypixel;
     u32 argc, envc;
-    u32 cwd_off, strings_off; /* cwd; then argc + envc NUL terminated strings */
+    u32 cwd_off, strings_off; /* cwd; then argc + envc NUL terminated strings, to the end of the mail */
 };
+enum spawn_step { SPAWN_STEP_PROGRAM, SPAWN_STEP_CWD, SPAWN_STEP_USER, SPAWN_STEP_COUNT };
 #define SPAWN_TTY 1u
 #define SPAWN_MAIN 2u /* the sandbox ends with this session */
 
@@ -231,9 +240,20 @@ struct mail_winsize {
     u16 rows, cols, xpixel, ypixel;
 };
 
+/* Answer: a line for each process: pid, parent, process group, uid, state letter, threads, mapped KiB, age in seconds, session
+ * number (0: none), command line; separated by tabs. */
+struct mail_procs {
+    struct mail_header h;
+    u32 token; /* names the question in WIRE_PROCS */
+    u32 pad;
+};
+
+#define TRACE_WORDS 8
 struct mail_trace {
     struct mail_header h;
     u32 on;
+    u32 pad;
+    u64 calls[TRACE_WORDS]; /* a bit per number of a call that is wanted */
 };
 
 #endif

@@ -111,7 +111,7 @@ static void run_session(void)
     struct {
         struct ctl_run run;
         char text[8];
-    } m = { .run = { .argc = 1, .cwd_off = sizeof(struct ctl_run), .strings_off = sizeof(struct ctl_run) + 2 }, .text = "/\0c" };
+    } m = { .run = { .argc = 1, .cwd_off = sizeof(struct ctl_run), .user_off = sizeof(struct ctl_run), .strings_off = sizeof(struct ctl_run) + 2 }, .text = "/\0c" };
     int fds[3] = { open("/dev/zero", O_RDONLY), open("/dev/null", O_WRONLY), open("/dev/null", O_WRONLY) };
     b.link->session = NULL;
     session_start(&b, b.link, &m.run, sizeof(struct ctl_run) + 4, fds);

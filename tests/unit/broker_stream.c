@@ -46,9 +46,10 @@ static int start_session(u32 flags)
 {
     struct {
         struct ctl_run run;
-        char cwd[2], strings[16];
-    } m = { .run = { .h.type = CTL_RUN, .flags = flags, .argc = 2, .envc = 1 }, .cwd = "/", .strings = "cmd\0arg\0K=V" };
+        char cwd[2], user[8], strings[16];
+    } m = { .run = { .h.type = CTL_RUN, .flags = flags, .argc = 2, .envc = 1 }, .cwd = "/", .user = "u:g", .strings = "cmd\0arg\0K=V" };
     m.run.cwd_off = offsetof(typeof(m), cwd);
+    m.run.user_off = offsetof(typeof(m), user);
     m.run.strings_off = offsetof(typeof(m), strings);
     int in[2], out[2];
     assert_int_equal(pipe2(in, O_NONBLOCK), 0);
@@ -130,6 +131,7 @@ static void test_spawn_mail(void **state)
     assert_int_equal(m->argc, 2);
     assert_int_equal(m->ring_err, ~0u);
     assert_string_equal((char *)m + m->cwd_off, "/");
+    assert_string_equal((char *)m + m->user_off, "u:g");
     assert_string_equal((char *)m + m->strings_off, "cmd");
     /* nothing more goes into the box before it is taken */
     session_signal(&b, &b.sessions[0], 15);
@@ -324,6 +326,13 @@ static void test_broken_run_messages(void **state)
     struct ctl_run m = { .argc = 1, .cwd_off = sizeof(m), .strings_off = sizeof(m) };
     int none[3] = { -1, -1, -1 };
     assert_int_equal(session_start(&b, &client, &m, sizeof(m), none), -EINVAL);
+    struct {
+        struct ctl_run run;
+        char text[8];
+    } whole = { .run = { .argc = 1, .cwd_off = sizeof(m), .user_off = ~0u, .strings_off = sizeof(m) + 2 }, .text = "/\0c" };
+    assert_int_equal(session_start(&b, &client, &whole.run, sizeof(m) + 4, none), -EINVAL);
+    whole.run.user_off = 0;
+    assert_int_equal(session_start(&b, &client, &whole.run, sizeof(m) + 4, none), -EINVAL);
     m.cwd_off = 0;
     assert_int_equal(session_start(&b, &client, &m, sizeof(m), none), -EINVAL);
     m.strings_off = ~0u;

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "image/pack.h"
+#include "image/pack_internal.h"
 
 static const char *libc = "/lib/x86_64-linux-gnu/libc.so.6", *busybox = "/bin/busybox";
 static char dir[64];
@@ -195,6 +196,98 @@ static void test_concurrent(void **state)
     pack_close(p);
 }
 
+static void write_to(const char *name, const char *text, off_t off)
+{
+    char path[128];
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, text, strlen(text), off), strlen(text));
+    close(fd);
+}
+
+static bool exists(const char *name)
+{
+    char path[128];
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    return !access(path, F_OK);
+}
+
+/* A pack that somebody else changed is thrown away, wherever the change is. */
+static void test_changed(void **state)
+{
+    struct view_entry e, x;
+    char path[256];
+    struct pack *p, *q;
+
+    (void)state;
+    assert_int_equal(pack_open(dir, &quick, &p), 0);
+    assert_int_equal(add(p, libc, &e, NULL), 0);
+    assert_int_equal(pack_current(dir, &quick, path, sizeof(path)), 0);
+    assert_string_equal(path + strlen(dir), "/views.1");
+    usleep(20000); /* times of files have the granularity of a tick */
+    write_to("views.1", "\xcc\xcc", e.seg[0].view_off + 4096);
+    assert_int_equal(add(p, busybox, &x, NULL), -ESTALE);
+    pack_close(p);
+    assert_int_equal(pack_current(dir, &quick, path, sizeof(path)), 0);
+    assert_string_equal(path + strlen(dir), "/views.2");
+    assert_int_equal(pack_open(dir, &quick, &q), 0);
+    assert_int_equal(pack_lookup_key(q, e.key, &x, NULL), -ENOENT);
+    assert_int_equal(add(q, libc, &x, NULL), 0);
+    pack_close(q);
+    assert_false(exists("views.1") || exists("stamp.1"));
+    write_to("stamp.2", "x", 20); /* a broken stamp is no stamp */
+    assert_int_equal(pack_current(dir, &quick, path, sizeof(path)), 0);
+    assert_string_equal(path + strlen(dir), "/views.3");
+    assert_int_equal(chmod(dir, 0777), 0);
+    assert_int_equal(pack_current(dir, &quick, path, sizeof(path)), -EPERM);
+    assert_int_equal(pack_open(dir, &quick, &q), -EPERM);
+}
+
+/* A writer that was killed: what was committed stays. */
+static void test_killed(void **state)
+{
+    struct view_entry e, x;
+    struct pack *p, *q;
+    char path[256];
+    int status;
+
+    (void)state;
+    assert_int_equal(pack_open(dir, &quick, &p), 0);
+    assert_int_equal(add(p, libc, &e, NULL), 0);
+    for (int i = 0; i < 40; i++) {
+        pid_t pid = fork();
+
+        if (!pid) {
+            for (u32 v = 0; !pack_open(dir, &quick, &q); v++) {
+                int fd = memfd_create("x", MFD_CLOEXEC);
+
+                for (int k = 0; k < 100; k++)
+                    if (write(fd, &v, sizeof(v)) != sizeof(v) || write(fd, &i, sizeof(i)) != sizeof(i))
+                        _exit(1);
+                fchmod(fd, 0644);
+                if (pack_add(q, fd, &x, NULL))
+                    _exit(1);
+                close(fd);
+                pack_close(q);
+            }
+            _exit(1);
+        }
+        usleep(3000 + i * 700);
+        kill(pid, SIGKILL);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status));
+        assert_int_equal(pack_current(dir, &quick, path, sizeof(path)), 0);
+        assert_string_equal(path + strlen(dir), "/views.1");
+        assert_int_equal(pack_lookup_key(p, e.key, &x, NULL), 0);
+        assert_memory_equal(&e, &x, sizeof(e));
+    }
+    pack_close(p);
+}
+
 /* A torn header write leaves the older state; a full pack says so and the next open starts a new file. */
 static void test_torn_and_full(void **state)
 {
@@ -202,32 +295,32 @@ static void test_torn_and_full(void **state)
     struct view_entry e, x;
     struct pack *p, *q;
     u8 id[16], id2[16];
-    char path[128];
     int fd;
 
     (void)state;
     assert_int_equal(pack_open(dir, &small, &p), 0);
     pack_id(p, id);
     assert_int_equal(add(p, libc, &e, NULL), 0); /* generation 2, in slot 0 */
-    snprintf(path, sizeof(path), "%s/views.1", dir);
-    fd = open(path, O_RDWR | O_CLOEXEC);
-    assert_true(fd >= 0);
-    assert_int_equal(pwrite(fd, "junk", 4, 100), 4);
+    assert_int_equal(pack_begin(p), 0);          /* a writer that is cut short while it writes the header */
+    write_to("views.1", "junk", 100);
     assert_int_equal(pack_open(dir, &small, &q), 0);
+    pack_id(q, id2);
+    assert_memory_equal(id, id2, 16);
     assert_int_equal(pack_lookup_key(q, e.key, &x, NULL), -ENOENT);
     assert_int_equal(add(q, libc, &x, NULL), 0);
     assert_int_equal(add(q, busybox, &x, NULL), -ENOSPC);
     assert_int_equal(pack_lookup_key(q, e.key, &x, NULL), 0);
-    pack_close(q);
+    assert_int_equal(pack_begin(p), 0);
+    fd = q->fd;
     assert_int_equal(ftruncate(fd, 6 << 20), 0);
+    write_to("views.1", "junk", 100); /* both headers broken: */
+    write_to("views.1", "junk", 4196);
+    pack_close(q);
     pack_close(p);
-    assert_int_equal(pwrite(fd, "junk", 4, 100), 4); /* both headers broken: */
-    assert_int_equal(pwrite(fd, "junk", 4, 4196), 4);
-    close(fd);
     assert_int_equal(pack_open(dir, &small, &p), 0); /* a new file */
     pack_id(p, id2);
     assert_memory_not_equal(id, id2, 16);
-    assert_int_equal(access(path, F_OK), -1);
+    assert_false(exists("views.1"));
     assert_int_equal(add(p, busybox, &x, NULL), 0);
     pack_close(p);
 }
@@ -238,6 +331,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_add_and_lookup, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
         cmocka_unit_test_setup_teardown(test_concurrent, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_changed, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_killed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_torn_and_full, setup, teardown),
     };
 

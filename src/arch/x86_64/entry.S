@@ -121,9 +121,10 @@ enter_guest:
         mov     %rdi,%rsp
         jmp     ret_to_user
 
-/* void switch_to_kstack(u64 rsp, void (*fn)(void)): leaves the current stack for good. */
+/* void switch_to_kstack(u64 rsp, void (*fn)(void *), void *arg): leaves the current stack for good. */
 switch_to_kstack:
         mov     %rdi,%rsp
+        mov     %rdx,%rdi
         xor     %ebp,%ebp
         call    *%rsi
         ud2

@@ -58,6 +58,7 @@ struct carrier {
         long futex_offset;
         void *pending;
     } robust;
+    void *none_held; /* robust.next when no lock is held */
     struct trap_info trap;
     u32 *wakes[CARRIER_WAKES]; /* sleepers to wake when the last mutex is released: see mutex.h */
     u32 wake_count;
@@ -85,5 +86,7 @@ static inline struct carrier *this_carrier(void)
 #else
 struct carrier *this_carrier(void);
 #endif
+
+void robust_begin(struct carrier *c); /* core/mutex.c: first thing of a host thread, c->tid is set */
 #endif
 #endif

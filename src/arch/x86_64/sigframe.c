@@ -5,6 +5,7 @@
 #include "arch/x86_64/uaccess.h"
 #include "base/string.h"
 #include "core/uaccess.h"
+#include "mm/mm.h"
 #include "proc/task.h"
 #include "sys/syscall.h"
 #include <asm/signal.h>
@@ -92,6 +93,7 @@ long sigframe_setup(struct regs *r, int sig, const void *info, const struct ksig
     u64 fp = sp;
     struct rt_frame f = {.restorer = a->restorer, .uc_flags = 7, .mask = mask};
     regs_to_sc(r, &f.sc);
+    f.sc.rip = mm_view_original(t->mm, r->rip);
     struct trap_info *ti = &this_carrier()->trap;
     f.sc.err = ti->error, f.sc.trapno = ti->trapno, f.sc.cr2 = ti->addr, f.sc.oldmask = mask, f.sc.fpstate = fp;
     f.ss_sp = t->alt_sp, f.ss_size = t->alt_size;
@@ -123,6 +125,7 @@ SYSCALL0(rt_sigreturn)
     if (f.sc.fpstate && (f.sc.fpstate >= GUEST_END || (f.sc.fpstate & 63) || user_xrstor((void *)f.sc.fpstate)))
         goto bad;
     sc_to_regs(&f.sc, r);
+    r->rip = mm_view_resume(t->mm, r->rip);
     r->nr = ~0ull;
     t->alt_flags = f.ss_flags & 2 ? 2 : f.ss_flags & 0x80000000u;
     if (!(f.ss_flags & 2)) {

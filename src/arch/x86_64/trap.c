@@ -14,6 +14,7 @@
 #include "host/hostabi.h"
 #include "mm/mm.h"
 #include "proc/task.h"
+#include "sys/trace.h"
 #include <asm/signal.h>
 #include <asm/sigcontext.h>
 #include <asm/siginfo.h>
@@ -99,16 +100,24 @@ struct regs *current_regs(void) { return (struct regs *)(this_carrier()->kstack_
 void syscall_dispatch(struct regs *r);
 void syscall_again(struct regs *r);
 
+static long dispatch_slowly(struct regs *r, u32 nr, syscall_fn fn)
+{
+    if (!fn)
+        boot_count_unknown(nr);
+    if (trace_active)
+        return trace_call(nr, fn, (u64[]){r->rdi, r->rsi, r->rdx, r->r10, r->r8, r->r9});
+    return -ENOSYS;
+}
+
 void syscall_dispatch(struct regs *r)
 {
     u32 nr = (u32)r->nr;
     syscall_fn fn = nr < SYSCALL_COUNT ? syscall_table[nr] : NULL;
-    if (unlikely(!fn)) {
-        boot_count_unknown(nr);
-        r->rax = (u64)-ENOSYS;
-        return;
-    }
-    long v = fn(r->rdi, r->rsi, r->rdx, r->r10, r->r8, r->r9);
+    long v;
+    if (unlikely(!fn || trace_active))
+        v = dispatch_slowly(r, nr, fn);
+    else
+        v = fn(r->rdi, r->rsi, r->rdx, r->r10, r->r8, r->r9);
     r->rax = (u64)v;
     if (unlikely(v <= -512 && v >= -516)) /* a restart code: the exit path decides */
         atomic_or(&current_task()->core.work, WORK_SIGNAL);
@@ -151,8 +160,8 @@ void event_dispatch(struct regs *r)
             signal_force(ti.sig, ti.code, ti.addr);
         }
         break;
-    default:
-        signal_force(ti.sig, ti.code, ti.addr);
+    default: /* the address of an instruction */
+        signal_force(ti.sig, ti.code, mm_view_original(t->mm, ti.addr));
     }
 }
 
@@ -161,9 +170,8 @@ void carrier_start(struct carrier *c);
 void carrier_start(struct carrier *c)
 {
     c->tid = c->task->core.host_tid;
-    c->robust.next = &c->robust.next;
-    c->robust.futex_offset = -8;
-    host_robust_list(&c->robust, sizeof(c->robust));
+    robust_begin(c);
+    alive_begin(&c->task->core.alive);
     host_sigaltstack(carrier_slot_base(c->slot) + SLOT_ALTSTACK, SLOT_ALTSTACK_SIZE);
     if (c->task->tls != ~0ull)
         __asm__ volatile("wrfsbase %0" ::"r"(c->task->tls));

@@ -1,5 +1,6 @@
 /* See boot.h. The service thread is carrier 0 of the first process; its task is the kernel's process 1. */
 #include "boot/boot.h"
+#include "boot/user.h"
 #include "abi/syscalls.h"
 #include "arch/x86_64/regs.h"
 #include "base/string.h"
@@ -11,6 +12,7 @@
 #include "core/random.h"
 #include "fs/erofs/erofs.h"
 #include "fs/mounts.h"
+#include "core/strbuf.h"
 #include "host/host.h"
 #include "ipc/init.h"
 #include "loader/exec.h"
@@ -18,17 +20,24 @@
 #include "proc/cred.h"
 #include "proc/task.h"
 #include "procfs/procfs.h"
+#include "sys/trace.h"
 #include "tty/session.h"
 #include "tty/stream.h"
 #include "tty/tty.h"
 #include "vfs/fs_info.h"
 #include "vfs/mount.h"
 #include <linux/fcntl.h>
+#include <linux/time.h>
+#include <asm/signal.h>
+
+#define LOOK_NS 1000000000ull
 
 static KSTATE struct {
     struct mail_boot config;
     u32 mail_taken;
     u32 unknown[SYSCALL_COUNT];
+    u32 nap; /* nobody wakes it */
+    u64 look_at; /* for dead host processes */
     bool panicked, booted;
 } boot;
 
@@ -47,6 +56,18 @@ void panic(const char *f, ...)
     va_end(ap);
     if (!__atomic_exchange_n(&boot.panicked, true, __ATOMIC_SEQ_CST))
         broker_notify(WIRE_PANIC, 0, 0, 0, text, strlen(text));
+    host_exit_process(125);
+}
+
+void give_up(const char *f, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, f);
+    fmt_vprint(text, sizeof(text), f, ap);
+    va_end(ap);
+    if (!__atomic_exchange_n(&boot.panicked, true, __ATOMIC_SEQ_CST))
+        broker_notify(WIRE_PANIC, 137, 0, 0, text, strlen(text));
     host_exit_process(125);
 }
 
@@ -77,6 +98,8 @@ static void report_unknown(void)
 void boot_session_ended(u32 session, int status)
 {
     report_unknown();
+    if (trace_active)
+        trace_flush();
     broker_notify(WIRE_EXIT, session, (u64)(u32)status, 0, NULL, 0);
 }
 
@@ -86,6 +109,8 @@ static void boot_mail(const struct mail_boot *m, u32 size)
     boot.config.hostname[64] = 0;
     boot.config.boot_id[36] = 0;
     random_seed(m->seed);
+    if (m->memory_max)
+        memory_set_limit(m->memory_max);
     u64 off = m->mounts_off;
     for (u32 i = 0; i < m->mount_count; i++) {
         const struct mail_mount *mm = (const void *)((const char *)m + off);
@@ -132,72 +157,202 @@ static long find_program(const char *strings, u64 size, u32 argc, u32 envc, stru
     return r ? best : 0;
 }
 
-/* The session's first process, not yet carried: task, files, program. */
-static long spawn(const struct mail_spawn *m, u32 *pid)
+static bool has_home(const struct mail_spawn *m)
 {
-    const char *cwd = (const char *)m + m->cwd_off, *strings = (const char *)m + m->strings_off;
+    const char *s = (const char *)m + m->strings_off;
+    for (u32 i = 0; i < m->argc + m->envc; i++, s += strlen(s) + 1)
+        if (i >= m->argc && !strncmp(s, "HOME=", 5))
+            return true;
+    return false;
+}
+
+static long prepare_program(const struct mail_spawn *m, const char *home, struct exec_args **out)
+{
+    const char *strings = (const char *)m + m->strings_off;
+    u64 size = m->h.size - m->strings_off;
+    if (has_home(m))
+        return find_program(strings, size, m->argc, m->envc, out);
+    char *longer = kmalloc(size + USER_HOME_MAX + 8);
+    if (!longer)
+        return -ENOMEM;
+    memcpy(longer, strings, size);
+    u64 n = (u64)fmt_print(longer + size, USER_HOME_MAX + 8, "HOME=%s", home) + 1;
+    long r = find_program(longer, size + n, m->argc, m->envc + 1, out);
+    kfree(longer);
+    return r;
+}
+
+/* Standard streams and program, looked up as the new task. */
+static long equip(struct task *t, const struct mail_spawn *m, const char *home)
+{
+    struct carrier *c = this_carrier();
+    struct task *init = c->task;
+    struct file *std[3] = {0};
+    long r = stream_open_stdio(m, std);
+    if (r)
+        return r;
+    c->task = t;
+    for (int i = 0; i < 3; i++)
+        fd_install((int)fd_alloc(0, 0), std[i]);
+    r = prepare_program(m, home, &t->exec);
+    if (!r && m->flags & SPAWN_TTY)
+        session_set_tty(console_tty(m->session));
+    c->task = init;
+    return r;
+}
+
+static long prepare_task(struct task *t, const struct mail_spawn *m, u32 *step)
+{
+    char home[USER_HOME_MAX];
+    struct path p;
+    t->files = files_new();
+    t->fs = fs_info_new();
+    t->mm = mm_new();
+    if (!t->files || !t->fs || !t->mm)
+        return -ENOMEM;
+    *step = SPAWN_STEP_USER;
+    long r = user_resolve((const char *)m + m->user_off, &t->cred, home);
+    if (r)
+        return r;
+    *step = SPAWN_STEP_CWD;
+    r = path_lookup(AT_FDCWD, (const char *)m + m->cwd_off, LOOKUP_FOLLOW | LOOKUP_DIRECTORY, &p);
+    if (r)
+        return r;
+    *step = SPAWN_STEP_PROGRAM;
+    fs_info_set_pwd(t->fs, &p);
+    path_put(&p);
+    return equip(t, m, home);
+}
+
+static void discard_task(struct task *t)
+{
+    struct tgroup *tg = t->tg;
+    if (t->exec)
+        exec_free(t->exec);
+    if (t->files)
+        files_put(t->files);
+    if (t->fs)
+        fs_info_put(t->fs);
+    if (t->mm)
+        mm_put(t->mm);
+    mutex_lock(&tasklist_lock);
+    list_del(&t->tg_link);
+    tgroup_release_locked(tg);
+    mutex_unlock(&tasklist_lock);
+}
+
+/* The session's first process, not yet carried: task, files, program. */
+static long spawn(const struct mail_spawn *m, u32 *pid, u32 *step)
+{
     struct tgroup *tg = tgroup_alloc(NULL);
     struct task *t = tg ? task_alloc(NULL, tg) : NULL;
-    struct task *init = current_task();
-    struct file *std[3] = {0};
-    struct path p;
-    if (!t)
-        return -ENOMEM;
+    if (!t) {
+        kfree(tg);
+        return tg ? -EAGAIN : -ENOMEM;
+    }
     tg->pgid = tg->sid = tg->tgid;
     tg->session_leader = true;
     tg->session_no = m->session;
     t->alt_flags = 2;
-    t->cred = cred_new(m->uid, m->gid);
-    t->files = files_new();
-    t->fs = fs_info_new();
-    t->mm = mm_new();
-    if (!t->cred || !t->files || !t->fs || !t->mm)
-        return -ENOMEM;
     mutex_lock(&tasklist_lock);
-    tg->parent = init->tg;
-    list_add_tail(&init->tg->children, &tg->sibling);
+    tg->parent = current_task()->tg;
+    list_add_tail(&tg->parent->children, &tg->sibling);
     mutex_unlock(&tasklist_lock);
-    long r = path_lookup(AT_FDCWD, cwd, LOOKUP_FOLLOW | LOOKUP_DIRECTORY, &p);
-    if (r)
+    long r = prepare_task(t, m, step);
+    if (r) {
+        discard_task(t);
         return r;
-    fs_info_set_pwd(t->fs, &p);
-    path_put(&p);
-    r = stream_open_stdio(m, std);
-    if (r)
-        return r;
-    /* Descriptors and the program are looked up as the new task. */
-    struct carrier *c = this_carrier();
-    c->task = t;
-    for (int i = 0; i < 3; i++)
-        fd_install((int)fd_alloc(0, 0), std[i]);
-    r = find_program(strings, m->h.size - m->strings_off, m->argc, m->envc, &t->exec);
-    if (m->flags & SPAWN_TTY)
-        session_set_tty(console_tty(m->session));
-    c->task = init;
-    if (r)
-        return r;
+    }
     *pid = t->tid;
-    while ((r = stub_hand_over(t)) == -EAGAIN)
-        stubs_refill();
+    while ((r = stub_hand_over(t)) == -EAGAIN && !(r = stubs_refill(1)))
+        ;
+    if (r)
+        discard_task(t);
     return r;
 }
 
 static void spawn_mail(const struct mail_spawn *m)
 {
-    u32 pid = 0;
-    long r = spawn(m, &pid);
-    broker_notify(WIRE_SPAWNED, m->session, pid, (u64)r, NULL, 0);
+    u32 pid = 0, step = SPAWN_STEP_PROGRAM;
+    long r = spawn(m, &pid, &step);
+    struct broker_args a = {.op = WIRE_SPAWNED, .arg = {m->session, pid, (u64)r, step}};
+    broker_call(&a);
+}
+
+/* Whom a signal to a session reaches: what a terminal sends (INT, QUIT, HUP) its program's process group, KILL everything
+ * it started, others the program alone. */
+static bool signal_reaches(const struct tgroup *g, const struct tgroup *program, int sig)
+{
+    if (sig == SIGKILL)
+        return g->sid == program->sid;
+    if (sig == SIGINT || sig == SIGQUIT || sig == SIGHUP)
+        return g->pgid == program->pgid;
+    return g == program;
 }
 
 static void signal_mail(const struct mail_signal *m)
 {
     mutex_lock(&tasklist_lock);
     u8 info[128];
+    struct tgroup *g, *next, *program = NULL;
     siginfo_user(info, (int)m->signal, 0, 0, 0);
-    for (struct tgroup *g = tgroup_next_locked(2); g; g = tgroup_next_locked(g->tgid + 1))
-        if (m->session == ~0u || g->session_no == m->session)
+    for (g = tgroup_next_locked(2); g && !program; g = tgroup_next_locked(g->tgid + 1))
+        if (g->session_no == m->session)
+            program = g;
+    for (g = tgroup_next_locked(2); g; g = next) {
+        next = tgroup_next_locked(g->tgid + 1);
+        if (m->session == ~0u || (program && signal_reaches(g, program, (int)m->signal)))
             signal_send_locked(g, NULL, (int)m->signal, info);
+    }
     mutex_unlock(&tasklist_lock);
+}
+
+static void trace_mail(const struct mail_trace *m)
+{
+    if (trace_set(m->on ? m->calls : NULL, TRACE_WORDS))
+        klog("no memory for the trace");
+}
+
+/* ---- what `harena ps NAME` shows ---- */
+
+static void show_process(struct strbuf *sb, struct tgroup *g, u64 now)
+{
+    struct task *t = g->leader;
+    char state = g->zombie ? 'Z' : g->stop_sig ? 'T' : atomic_load_relaxed(&t->core.wake) == WAKE_SLEEPING ? 'S' : 'R';
+    u64 kib = t->mm && !g->zombie ? mm_size(t->mm) >> 10 : 0;
+    sb_printf(sb, "%u	%u	%u	%u	%c	%u	%lu	%lu	%u	", g->tgid, g->parent ? g->parent->tgid : 0, g->pgid,
+              t->cred ? t->cred->euid : 0, state, g->live, kib, (now - g->start_time) / 1000000000, g->session_no + 1);
+    for (u32 i = 0; i + 1 < g->command_size; i++) {
+        u8 c = (u8)g->command[i];
+        if (!c)
+            sb_printf(sb, " ");
+        else
+            sb_printf(sb, c < 0x20 || c >= 0x7f ? "\\x%02x" : "%c", c);
+    }
+    sb_printf(sb, g->command_size ? "\n" : "[%.16s]\n", t->comm);
+}
+
+static void procs_mail(const struct mail_procs *m)
+{
+    struct strbuf sb = {0};
+    u64 now = host_clock(CLOCK_MONOTONIC);
+    mutex_lock(&tasklist_lock);
+    for (struct tgroup *g = tgroup_next_locked(2); g; g = tgroup_next_locked(g->tgid + 1))
+        show_process(&sb, g, now);
+    mutex_unlock(&tasklist_lock);
+    size_t at = 0;
+    u32 tries = 0;
+    do {
+        size_t n = MIN(sb.len - at, (size_t)REQ_DATA_SIZE);
+        struct broker_args a = {.op = WIRE_PROCS, .arg = {m->token, at + n < sb.len}, .data = sb.buf + at, .size = (u32)n};
+        if (broker_call(&a) != -EAGAIN)
+            at += n;
+        else if (++tries > 20) /* whoever asked does not read */
+            break;
+        else
+            host_futex_wait(&boot.nap, 0, host_clock(CLOCK_MONOTONIC) + 5000000);
+    } while (at < sb.len);
+    sb_free(&sb);
 }
 
 /* The broker is trusted, but the box lies in memory that a guest can write: copied once, then checked. */
@@ -230,11 +385,32 @@ static void take_mail(void)
             console_winsize(w->session, w->rows, w->cols, w->xpixel, w->ypixel);
         }
         break;
+    case MAIL_PROCS:
+        if (size >= sizeof(struct mail_procs))
+            procs_mail((void *)h);
+        break;
+    case MAIL_TRACE:
+        if (size >= sizeof(struct mail_trace))
+            trace_mail((void *)h);
+        break;
     }
     kfree(h);
     boot.mail_taken = seq;
     atomic_store(&guest()->mail_done, seq);
     host_doorbell(0);
+}
+
+/* Nobody tells when a host process was killed: looked for once in a while, as long as there are any. */
+static u64 look_for_dead(u64 deadline)
+{
+    if (list_empty(&current_task()->tg->children))
+        return deadline;
+    u64 now = host_clock(CLOCK_MONOTONIC);
+    if (now >= boot.look_at) {
+        tasks_reap_dead();
+        boot.look_at = now + LOOK_NS;
+    }
+    return MIN(deadline, boot.look_at);
 }
 
 noreturn_fn void kernel_main(void);
@@ -261,15 +437,15 @@ void kernel_main(void)
         panic("proc: error %ld", -r);
     guest()->version = WIRE_VERSION;
     take_mail();
-    stubs_refill();
     atomic_store(&guest()->ready, 1);
     for (;;) {
         u32 seen = atomic_load((u32 *)broker());
         take_mail();
         streams_event();
         broker_call_event();
-        stubs_refill();
-        u64 deadline = ktimers_run();
+        stubs_refill(stubs_wanted());
+        u64 deadline = trace_service(ktimers_run());
+        deadline = look_for_dead(deadline);
         host_futex_wait((u32 *)broker(), seen, deadline);
     }
 }

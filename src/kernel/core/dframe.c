@@ -22,6 +22,7 @@ static KSTATE struct {
     struct free_win *free[SIZES];
     u32 free_count[SIZES];
     u64 used_pages, limit_pages;
+    u64 memory_limit;
 } dspace;
 
 static int size_index(u64 size)
@@ -111,3 +112,11 @@ void dpages_uncharge(u64 pages) { atomic_sub(&dspace.used_pages, pages); }
 u64 dpages_used(void) { return atomic_load(&dspace.used_pages); }
 u64 dpages_limit(void) { return dspace.limit_pages; }
 void dpages_set_limit(u64 pages) { dspace.limit_pages = pages; }
+
+void memory_set_limit(u64 bytes)
+{
+    dspace.memory_limit = bytes;
+    dpages_set_limit(MAX(bytes / 2 / PAGE_SIZE, 256ul));
+}
+
+u64 memory_limit(void) { return dspace.memory_limit ? dspace.memory_limit : ~0ull; }

@@ -22,4 +22,9 @@ u64 dpages_used(void);
 u64 dpages_limit(void);
 void dpages_set_limit(u64 pages); /* 0: none */
 
+/* The sandbox's memory. Files in memory may fill half of it (dpages), as on Linux; a single piece of anonymous memory that is
+ * larger than all of it is refused. Beyond that pages are the host's: its limit (cgroup) kills the largest process. */
+void memory_set_limit(u64 bytes);
+u64 memory_limit(void); /* bytes; ~0: none */
+
 #endif

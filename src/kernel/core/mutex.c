@@ -5,6 +5,7 @@
 #include "core/errno.h"
 #include "core/panic.h"
 #include "host/host.h"
+#include "host/hostabi.h"
 
 #define SPIN_ROUNDS 200
 
@@ -71,10 +72,35 @@ bool mutex_trylock(struct mutex *m)
     return ok;
 }
 
+void alive_begin(struct mutex *m)
+{
+    struct carrier *c = this_carrier();
+    m->word = c->tid;
+    m->next = (void *)&c->robust.next;
+    c->none_held = &m->next;
+    __asm__ volatile("" ::: "memory");
+    c->robust.next = &m->next;
+}
+
+void alive_end(struct mutex *m)
+{
+    struct carrier *c = this_carrier();
+    c->none_held = c->robust.next = &c->robust.next;
+    atomic_store(&m->word, 0);
+}
+
+void robust_begin(struct carrier *c)
+{
+    c->none_held = c->robust.next = &c->robust.next;
+    c->robust.futex_offset = -8;
+    c->robust.pending = NULL;
+    host_robust_list(&c->robust, sizeof(c->robust));
+}
+
 void wake_word(u32 *word)
 {
     struct carrier *c = this_carrier();
-    if (c->robust.next == &c->robust.next || c->wake_count == CARRIER_WAKES)
+    if (c->robust.next == c->none_held || c->wake_count == CARRIER_WAKES)
         host_futex_wake(word, 1);
     else
         c->wakes[c->wake_count++] = word;
@@ -95,7 +121,7 @@ void mutex_unlock(struct mutex *m)
     if (unlikely(old & MUTEX_WAITERS))
         host_futex_wake(&m->word, 1);
     c->robust.pending = NULL;
-    if (unlikely(c->wake_count) && c->robust.next == &c->robust.next)
+    if (unlikely(c->wake_count) && c->robust.next == c->none_held)
         do_wakes(c);
 }
 

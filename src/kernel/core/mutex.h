@@ -31,6 +31,12 @@ struct mutex {
 void mutex_lock(struct mutex *m);
 bool mutex_trylock(struct mutex *m);
 void mutex_unlock(struct mutex *m);
+
+/* A mark of life: as if held by the carrier from begin to end, both called with no lock held; begin ends another one. When the host kills the
+ * carrier's thread in between, mutex_died() is true. */
+void alive_begin(struct mutex *m);
+void alive_end(struct mutex *m);
+static inline bool mutex_died(const struct mutex *m) { return atomic_load_relaxed(&m->word) & MUTEX_DIED; }
 void wake_word(u32 *word); /* wakes one that futex-waits on it, after the last unlock */
 bool mutex_held(const struct mutex *m); /* by this carrier */
 

@@ -22,6 +22,7 @@ struct task_core {
     u32 wake; /* WAKE_*: the futex word it sleeps on */
     u32 host_tid; /* of its carrier; written by the host's clone (PARENT_SETTID) */
     u32 host_pid; /* of its stub */
+    struct mutex alive; /* as long as a carrier carries the task */
     u32 spin_misses, spin_skipped; /* wait.c */
     u32 waiter_count;
     struct waiter waiters[TASK_WAITERS];

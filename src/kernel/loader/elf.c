@@ -138,7 +138,7 @@ static long find_room(struct mm *mm, struct file *f, const struct elf_image *e)
     struct view_entry *v = kmalloc(sizeof(*v));
     int fd;
     u64 behind = 0, span = e->high - e->low;
-    if (v && f->ops->view && !f->ops->view(f, v, &fd) && v->tramp_len <= VIEW_TRAMP_MAX)
+    if (v && f->ops->view && !f->ops->view(f, true, v, &fd) && v->tramp_len <= VIEW_TRAMP_MAX)
         behind = PAGE_UP(v->tramp_len);
     kfree(v);
     u64 extra = e->align > PAGE_SIZE ? e->align : 0;

@@ -8,9 +8,11 @@
 #include "core/errno.h"
 #include "core/kmalloc.h"
 #include "core/strbuf.h"
+#include "core/uaccess.h"
 #include "host/host.h"
 #include "mm/mm.h"
 #include "vfs/vfs.h"
+#include "wire/view.h"
 
 extern char gvdso_start[] __attribute__((weak)), gvdso_end[] __attribute__((weak));
 
@@ -112,17 +114,62 @@ int mm_fault_signal(struct mm *mm, u64 addr, int host_sig, int *sig)
     return code;
 }
 
-bool mm_view_at(struct mm *mm, u64 addr, struct vview *out)
+/* The exec view whose text (VM_VIEW) or trampolines (VM_HIDDEN) hold an address. */
+static bool view_at(struct mm *mm, u64 addr, u32 kind, struct vview *out)
 {
     if (addr < GUEST_MIN || addr >= GUEST_END)
         return false;
     mm_lock(mm);
     struct vma *v = vma_find(mm, addr);
-    bool found = v && v->flags & (VM_VIEW | VM_HIDDEN) && v->map && v->map->view;
+    bool found = v && v->flags & kind && v->map && v->map->view;
     if (found)
         *out = *v->map->view;
     mm_unlock(mm);
     return found;
+}
+
+/* The container lies mapped in every stub, and the entry's bounds were checked when it was read. */
+static struct view_source view_source_of(const struct vview *w)
+{
+    u64 n = w->fd == FD_VIEWS ? FD_IMAGE_MAX : (u64)(w->fd - FD_IMAGE0);
+    return (struct view_source){.mem = (const void *)(IMAGE_BASE + n * IMAGE_STRIDE),
+                                .size = w->e.sites_off + (u64)w->e.sites_count * sizeof(struct view_site)};
+}
+
+u64 mm_view_original(struct mm *mm, u64 ip)
+{
+    struct vview w;
+    struct view_site s;
+    if (!view_at(mm, ip, VM_HIDDEN, &w))
+        return ip;
+    struct view_source src = view_source_of(&w);
+    return view_site_of_tramp(&src, &w.e, ip - w.bias, &s) ? ip : w.bias + view_tramp_to_site(&s, ip - w.bias);
+}
+
+u64 mm_view_resume(struct mm *mm, u64 ip)
+{
+    struct vview w;
+    struct view_site s;
+    if (!view_at(mm, ip, VM_VIEW, &w))
+        return ip;
+    struct view_source src = view_source_of(&w);
+    if (view_site_at(&src, &w.e, ip - w.bias, &s) || ip - w.bias == s.site_off) /* the jump itself */
+        return ip;
+    return w.bias + view_site_to_tramp(&s, ip - w.bias);
+}
+
+u64 mm_view_at_call(struct mm *mm, u64 ip)
+{
+    struct vview w;
+    struct view_site s;
+    u8 code[2];
+    ip -= 2;
+    if (view_at(mm, ip, VM_VIEW, &w)) {
+        struct view_source src = view_source_of(&w);
+        if (!view_site_at(&src, &w.e, ip - w.bias, &s))
+            return ip - w.bias == s.site_off + (u64)s.sys ? ip : 0;
+    }
+    return !copy_from_user(code, ip, 2) && code[0] == 0x0f && code[1] == 0x05 ? ip : 0;
 }
 
 static const char *area_name(struct mm *mm, const struct vma *v)

@@ -117,8 +117,13 @@ bool mm_covered(struct mm *mm, u64 addr, u64 size); /* no holes */
 /* An exception in guest memory: true = try the access again. error_code: as the host's page-fault error. */
 bool mm_fault(struct mm *mm, u64 addr, u64 error_code);
 int mm_fault_signal(struct mm *mm, u64 addr, int host_sig, int *sig); /* si_code; *sig = SIGSEGV or SIGBUS */
-/* The exec view at an address (text or trampoline); false if there is none. `file` is not referenced. */
-bool mm_view_at(struct mm *mm, u64 addr, struct vview *out);
+/* Instruction pointers and exec views. original: an address in a trampoline as the guest is to see it, in the file's own
+ * code; any other address unchanged. resume: where execution goes on when the guest asks for an address whose
+ * instruction the view has overwritten. at_call: the address behind a system call (original) as the call's own, 0 if there is
+ * no such instruction. */
+u64 mm_view_original(struct mm *mm, u64 ip);
+u64 mm_view_resume(struct mm *mm, u64 ip);
+u64 mm_view_at_call(struct mm *mm, u64 ip);
 void mm_show_maps(struct mm *mm, struct strbuf *sb);
 u64 mm_size(struct mm *mm); /* bytes mapped */
 

@@ -3,6 +3,7 @@
 
 #include "base/string.h"
 #include "core/current.h"
+#include "core/dframe.h"
 #include "core/errno.h"
 #include "core/kmalloc.h"
 #include "host/host.h"
@@ -85,14 +86,14 @@ void mm_files_cut(struct mm *mm)
 }
 
 /* The view of a private executable mapping, or NULL. */
-static struct vview *view_get(struct file *f, int prot, int flags)
+static struct vview *view_get(struct file *f, int prot, int flags, bool make)
 {
     if (!f->ops->view || (flags & MAP_TYPE) != MAP_PRIVATE || prot & PROT_WRITE)
         return NULL;
     struct vview *w = knew(struct vview);
     if (!w)
         return NULL;
-    if (f->ops->view(f, &w->e, &w->fd) || !w->e.seg_count || w->e.seg_count > VIEW_SEG_MAX || !w->e.tramp_len ||
+    if (f->ops->view(f, make, &w->e, &w->fd) || !w->e.seg_count || w->e.seg_count > VIEW_SEG_MAX || !w->e.tramp_len ||
         w->e.tramp_len > VIEW_TRAMP_MAX || w->e.span > VIEW_SPAN_MAX || w->e.tramp_vaddr != w->e.span ||
         (w->e.span | w->e.tramp_len | w->e.tramp_off) & (PAGE_SIZE - 1)) {
         kfree(w);
@@ -201,9 +202,17 @@ static long map_host(struct mm *mm, struct vma *v, int flags)
     return is_err(r) ? r : 0;
 }
 
+/* What Linux calls an obvious overcommit: private memory to write that could never be there at once. */
+static bool too_large(u64 size, u32 prot, u32 flags)
+{
+    return size > memory_limit() && prot & PROT_WRITE && !(flags & (VM_SHARED | VM_NORESERVE));
+}
+
 static long map_locked(struct mm *mm, u64 addr, u64 size, int flags, u64 behind, struct vma *v)
 {
     if (mm->total_pages + (size >> PAGE_SHIFT) > current_rlimit(RLIM_AS) >> PAGE_SHIFT)
+        return -ENOMEM;
+    if (too_large(size, v->prot, v->flags))
         return -ENOMEM;
     long at = choose(mm, addr, size, behind, flags);
     if (is_err(at))
@@ -278,8 +287,10 @@ long mm_map(struct mm *mm, u64 addr, u64 size, int prot, int flags, struct file 
         }
         m->refs = 1;
         m->file = f;
-        /* Whoever maps a library reserves its span first, often not executable: leave room for the trampolines. */
-        struct vview *w = prot & PROT_EXEC || (!off && !(flags & MAP_FIXED)) ? view_get(f, prot, flags) : NULL;
+        /* Whoever maps a library reserves its span first, often not executable: leave room for the trampolines. glibc's
+         * loader gives itself away by MAP_DENYWRITE. */
+        bool make = prot & PROT_EXEC || flags & MAP_DENYWRITE;
+        struct vview *w = make || (!off && !(flags & MAP_FIXED)) ? view_get(f, prot, flags, make) : NULL;
         if (w && !off)
             behind = w->e.tramp_len;
         if (prot & PROT_EXEC)
@@ -374,6 +385,9 @@ long mm_protect(struct mm *mm, u64 addr, u64 size, int prot)
             break;
         r = -EACCES;
         if (p & PROT_WRITE && v->flags & VM_DENYWRITE)
+            break;
+        r = -ENOMEM;
+        if (too_large(v->end - v->start, p, v->flags))
             break;
         /* Behind the end of the file the host memory stays inaccessible. */
         u64 host_end = vma_host_end(v);
@@ -479,6 +493,8 @@ static long remap_locked(struct mm *mm, u64 addr, u64 old_size, u64 new_size, u6
         return -EFAULT;
     if (new_size > old_size &&
         mm->total_pages + ((new_size - old_size) >> PAGE_SHIFT) > current_rlimit(RLIM_AS) >> PAGE_SHIFT)
+        return -ENOMEM;
+    if (new_size > old_size && too_large(new_size, v->prot, v->flags))
         return -ENOMEM;
     bool keep = flags & MREMAP_DONTUNMAP;
     if (keep && (v->map || addr + old_size > v->end))

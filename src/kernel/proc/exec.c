@@ -17,6 +17,7 @@
 #include "proc/slot.h"
 #include "proc/task.h"
 #include "sys/syscall.h"
+#include "sys/trace.h"
 #include "vfs/dentry.h"
 #include "vfs/mount.h"
 #include <linux/fcntl.h>
@@ -60,11 +61,22 @@ static void apply_cred(struct task *t, struct file *f)
         t->tg->pdeath_sig = 0;
 }
 
+/* What /proc and `harena ps` show of a process whose memory they cannot read. */
+static void keep_command(struct tgroup *tg, const struct exec_args *a)
+{
+    u64 n = 0;
+    for (u32 i = 0; i < a->argc && n < a->strings_size; i++)
+        n += strlen(a->strings + n) + 1;
+    tg->command_size = (u32)MIN(n, sizeof(tg->command));
+    memcpy(tg->command, a->strings, tg->command_size);
+}
+
 static void apply_exec(struct task *t, struct exec_args *a)
 {
     const char *base = strrchr(a->execfn, '/');
     memset(t->comm, 0, sizeof(t->comm));
     str_copy(t->comm, base ? base + 1 : a->execfn, sizeof(t->comm));
+    keep_command(t->tg, a);
     t->files = files_unshare(t->files);
     files_close_on_exec(t->files);
     mutex_lock(&tasklist_lock);
@@ -85,6 +97,8 @@ void exec_finish(struct task *t, struct exec_args *a)
     static const u32 mxcsr = 0x1f80;
     struct regs *r = current_regs();
     apply_exec(t, a);
+    if (unlikely(trace_active))
+        trace_exec(a->execfn, a->strings, a->strings_size, a->argc, a->envc);
     memset(r, 0, sizeof(*r));
     long e = exec_load(a, t->mm, r);
     exec_free(a);
@@ -129,9 +143,11 @@ static long do_exec(int dirfd, uptr upath, uptr argv, uptr envp, int flags)
         mm_drop(old);
     t->mm = mm;
     t->exec = a;
+    alive_end(&t->core.alive); /* the stub's from now on */
     cputime_leave_stub(t);
     r = stub_hand_over(t);
     if (r) {
+        alive_begin(&t->core.alive);
         t->mm = old;
         atomic_add(&old->users, 1);
         t->exec = NULL;

@@ -17,6 +17,7 @@
 #include "proc/slot.h"
 #include "proc/task.h"
 #include "sys/syscall.h"
+#include "sys/trace.h"
 #include "tty/tty.h"
 #include "vfs/fs_info.h"
 #include <linux/fcntl.h>
@@ -139,6 +140,8 @@ void task_exit(int status)
     struct tgroup *tg = t->tg;
     struct mm *mm = t->mm;
     u32 slot = t->slot;
+    if (unlikely(trace_active))
+        trace_event('x', t->tg->group_exit ? t->tg->exit_code : status);
     futex_exit(t);
     if (t->clear_child_tid && mm->live_carriers > 1) {
         if (!user_store32(t->clear_child_tid, 0))
@@ -160,6 +163,13 @@ void task_exit(int status)
     fs_info_put(fs);
     if (atomic_sub(&mm->users, 1) == 0)
         mm_drop(mm);
+    alive_end(&t->core.alive);
+    task_ended(t, tg, last);
+    carrier_leave(mm, slot);
+}
+
+void task_ended(struct task *t, struct tgroup *tg, bool last)
+{
     if (last) {
         group_leaves(tg);
         if (tg->session_no != ~0u)
@@ -178,7 +188,6 @@ void task_exit(int status)
     else if (!last)
         t->core.host_tid = 0;
     mutex_unlock(&tasklist_lock);
-    carrier_leave(mm, slot);
 }
 
 void group_exit(int status)

@@ -156,9 +156,8 @@ static void child_begins(struct task *t, struct clone_request *q)
     struct carrier *c = this_carrier();
     c->task = t;
     c->tid = t->core.host_pid = t->core.host_tid;
-    c->robust.next = &c->robust.next;
-    c->robust.pending = NULL;
-    host_robust_list(&c->robust, sizeof(c->robust));
+    robust_begin(c);
+    alive_begin(&t->core.alive);
     mm_after_fork(t->mm);
     if (q->flags & CLONE_SETTLS)
         __asm__ volatile("wrfsbase %0" ::"r"(q->tls));

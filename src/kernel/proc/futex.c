@@ -568,6 +568,8 @@ static void robust_died(uptr word, u32 tid, bool pi)
     }
 }
 
+void futex_forget(struct task *t) { leave(&t->futex); }
+
 void futex_exit(struct task *t)
 {
     u64 head[3], entry;

@@ -8,9 +8,11 @@
 #include "core/kmalloc.h"
 #include "core/kstate.h"
 #include "core/panic.h"
+#include "mm/mm.h"
 #include "proc/cputime.h"
 #include "proc/posix_timer.h"
 #include "proc/task.h"
+#include "sys/trace.h"
 #include "tty/session.h"
 #include <asm/siginfo.h>
 #include <asm/signal.h>
@@ -320,6 +322,8 @@ static void deliver(struct task *t, struct regs *r, int sig, void *info)
     struct ksigaction a = t->tg->actions[sig - 1];
     if (a.handler == 1)
         return;
+    if (unlikely(trace_active))
+        trace_event('s', sig);
     if (a.handler == 0) {
         if (IGNORED_BY_DEFAULT & SIGSET(sig))
             return;
@@ -334,11 +338,15 @@ static void deliver(struct task *t, struct regs *r, int sig, void *info)
     }
     if (r->nr != ~0ull && is_restart((long)r->rax)) {
         bool restart = (long)r->rax == -ERESTARTNOINTR || ((long)r->rax == -ERESTARTSYS && (a.flags & SA_RESTART));
-        if (restart) { /* the frame re-enters the kernel with the call's number: rcx is where it returns to */
+        if (restart) { /* the frame shows the call not yet made */
             extern char syscall_entry[];
+            u64 call = mm_view_at_call(t->mm, mm_view_original(t->mm, r->rip));
             r->rax = r->nr;
-            r->rcx = r->rip;
-            r->rip = (u64)syscall_entry;
+            if (!call) { /* from a place that is no system call: the kernel is entered again, rcx is where it returns to */
+                r->rcx = r->rip;
+                call = (u64)syscall_entry;
+            }
+            r->rip = call;
         } else {
             r->rax = (u64)-EINTR;
         }

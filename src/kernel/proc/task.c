@@ -1,5 +1,6 @@
 /* Task and process tables. */
 #include "proc/task.h"
+#include "boot/boot.h"
 #include "base/string.h"
 #include "core/kmalloc.h"
 #include "core/kstate.h"
@@ -70,6 +71,8 @@ struct tgroup *tgroup_alloc(struct tgroup *like)
     if (like) {
         memcpy(tg->actions, like->actions, sizeof(tg->actions));
         memcpy(tg->rlimits, like->rlimits, sizeof(tg->rlimits));
+        memcpy(tg->command, like->command, like->command_size);
+        tg->command_size = like->command_size;
         tg->pgid = like->pgid;
         tg->sid = like->sid;
         tg->no_dump = like->no_dump;
@@ -108,7 +111,8 @@ struct task *task_alloc(struct task *like, struct tgroup *tg)
         memcpy(t->comm, like->comm, sizeof(t->comm));
     }
     mutex_lock(&tasklist_lock);
-    t->tid = pid_alloc_locked(t);
+    u32 most = boot_config()->pids_max;
+    t->tid = most && task_count >= most ? 0 : pid_alloc_locked(t);
     if (t->tid) {
         task_count++;
         if (!tg->leader) {

@@ -79,6 +79,8 @@ struct tgroup {
     u32 membarrier; /* registered commands */
     u32 pdeath_sig;
     bool subreaper;
+    u32 command_size;
+    char command[128]; /* arguments of the last exec, NUL terminated each, cut */
 };
 
 struct task {
@@ -129,6 +131,8 @@ noreturn_fn void task_exit(int status); /* the calling task only */
 noreturn_fn void group_exit(int status);
 void notify_parent_locked(struct tgroup *tg);
 void vfork_release(struct task *t);
+/* The end of a task that has given back files and memory; last: nobody else of the group will do anything. May free t, tg. */
+void task_ended(struct task *t, struct tgroup *tg, bool last);
 long put_rusage(uptr ru, u64 cpu_ns, u64 rss);
 
 /* Signals (signal.c) */
@@ -147,8 +151,14 @@ void signal_clear_handlers(struct tgroup *tg); /* of a group that does not run y
 void signal_flush_on_exec(struct task *t);
 void siginfo_user(void *info, int sig, int code, u32 pid, u32 uid);
 
+/* Ends tasks whose host process was killed from outside (a limit's OOM killer, an administrator). Service thread. */
+void tasks_reap_dead(void);
+
 /* Stubs (stub.c): host processes waiting for a task to carry. */
-void stubs_refill(void); /* init's service thread */
+/* init's service thread: makes idle ones up to that number. An error when there is none and none can be made. */
+long stubs_refill(u32 wanted);
+u32 stubs_wanted(void); /* 0 as long as no program is spawned */
+void stubs_reap_dead(void);
 long stub_hand_over(struct task *t); /* t with ->exec and ->mm set; -EAGAIN */
 
 #endif

@@ -204,8 +204,9 @@ struct file_ops {
      * shared mapping that may be written. NULL: -ENODEV. */
     long (*map)(struct file *f, u64 off, u64 max, bool shared, bool write_shared, struct map_extent *out);
     void (*unmap)(struct file *f);
-    /* Executable views: the view entry of this file, or -ENOENT. view_fd: slot of its container. */
-    long (*view)(struct file *f, struct view_entry *out, int *view_fd);
+    /* Executable views: the view entry of this file, or -ENOENT. view_fd: slot of its container. make: the file is about to be
+     * executed: a view that can be had soon is worth waiting for. */
+    long (*view)(struct file *f, bool make, struct view_entry *out, int *view_fd);
     void (*show_fdinfo)(struct file *f, struct strbuf *sb);
 };
 

@@ -129,8 +129,9 @@ static void file_unmap(struct file *f)
     (void)f;
 }
 
-static long file_view(struct file *f, struct view_entry *out, int *view_fd)
+static long file_view(struct file *f, bool make, struct view_entry *out, int *view_fd)
 {
+    (void)make;
     struct erofs_inode *e = erofs_of(f->inode);
     struct erofs_sb *s = erofs_sb_of(&e->i);
     u8 key[VIEW_KEY_SIZE];

@@ -199,7 +199,7 @@ nomem:
 
 long host_refresh(struct host_inode *h)
 {
-    struct wire_attr w;
+    struct host_answer w;
     if ((h->i.flags & INODE_UNLINKED) || host_clock(1) - atomic_load(&h->attr_time) < HOST_TTL)
         return 0;
     struct broker_args a = {.op = WIRE_LOOKUP, .reply = &w, .reply_max = sizeof(w)};
@@ -210,10 +210,12 @@ long host_refresh(struct host_inode *h)
     }
     if (r < 0)
         return r;
-    if (attr_ok(&a) && w.dev == h->dev && w.ino == h->ino && (w.mode & S_IFMT) == (h->i.mode & S_IFMT))
-        host_set_attr(h, &w);
-    else
+    if (attr_ok(&a) && w.attr.dev == h->dev && w.attr.ino == h->ino && (w.attr.mode & S_IFMT) == (h->i.mode & S_IFMT)) {
+        host_set_attr(h, &w.attr);
+        host_view_answer(h, host_answer_view(&w, &a));
+    } else {
         atomic_store(&h->attr_time, host_clock(1)); /* another file has the name now: the dentry finds out */
+    }
     return 0;
 }
 
@@ -276,15 +278,18 @@ static struct inode *answer(struct inode *dir, const struct qstr *name, long r, 
 
 static struct inode *host_lookup(struct inode *dir, const struct qstr *name)
 {
-    struct wire_attr w;
+    struct host_answer w;
     struct broker_args a = {.op = WIRE_LOOKUP, .reply = &w, .reply_max = sizeof(w)};
     long r = host_path_call(host_of(dir), name, &a);
-    return r == -ENOENT ? NULL : answer(dir, name, r, &a);
+    struct inode *i = r == -ENOENT ? NULL : answer(dir, name, r, &a);
+    if (i && !IS_ERR(i) && S_ISREG(i->mode))
+        host_view_answer(host_of(i), host_answer_view(&w, &a));
+    return i;
 }
 
 static bool host_revalidate(struct inode *dir, const struct qstr *name, struct inode *i)
 {
-    struct wire_attr w;
+    struct host_answer w;
     struct broker_args a = {.op = WIRE_LOOKUP, .reply = &w, .reply_max = sizeof(w)};
     long r = host_path_call(host_of(dir), name, &a);
     if (r == -ENOENT)
@@ -292,9 +297,10 @@ static bool host_revalidate(struct inode *dir, const struct qstr *name, struct i
     if (r < 0 || !attr_ok(&a) || !i)
         return false;
     struct host_inode *h = host_of(i);
-    if (h->dev != w.dev || h->ino != w.ino || (i->mode & S_IFMT) != (w.mode & S_IFMT))
+    if (h->dev != w.attr.dev || h->ino != w.attr.ino || (i->mode & S_IFMT) != (w.attr.mode & S_IFMT))
         return false;
-    host_set_attr(h, &w);
+    host_set_attr(h, &w.attr);
+    host_view_answer(h, host_answer_view(&w, &a));
     return true;
 }
 
@@ -544,6 +550,7 @@ static void host_free_inode(struct inode *i)
     struct host_inode *h = host_of(i);
     if (S_ISREG(i->mode))
         host_data_free(h);
+    host_view_free(h);
     if (h->parent)
         iput(&h->parent->i);
     kfree(h->name);

@@ -35,6 +35,10 @@ struct host_inode {
     u32 map_count;
     struct host_stale *stale;
     struct list cached; /* all inodes with a window, oldest first; cache_lock */
+    /* exec view, hostfs_view.c; view_lock */
+    struct view_entry *view; /* of this version of the file; the pack holds a copy of it at copy_off */
+    u64 view_version[4];
+    u64 view_retry; /* monotonic ns: not asked for again before */
 };
 
 static inline struct host_inode *host_of(struct inode *i) { return container_of(i, struct host_inode, i); }
@@ -47,6 +51,22 @@ long host_path_call(struct host_inode *h, const struct qstr *name, struct broker
 long host_path(struct host_inode *h, const struct qstr *name, char *buf, size_t size); /* length with the NUL */
 void host_set_attr(struct host_inode *h, const struct wire_attr *a);
 long host_refresh(struct host_inode *h); /* asks for attributes if they are old */
+
+/* hostfs_view.c */
+void host_view_answer(struct host_inode *h, const struct wire_view *w); /* w: of a look-up answer, NULL: it had none */
+long host_view(struct file *f, bool make, struct view_entry *out, int *view_fd);
+bool host_view_copy(struct host_inode *h, u64 *off); /* where the pack has the whole file, this version of it */
+void host_view_free(struct host_inode *h);
+void host_version(const struct host_inode *h, u64 v[4]); /* size, mtime, ctime */
+
+struct host_answer { /* to a look-up */
+    struct wire_attr attr;
+    struct wire_view view;
+};
+static inline const struct wire_view *host_answer_view(const struct host_answer *w, const struct broker_args *a)
+{
+    return a->value == WIRE_VIEW_READY && a->reply_size >= sizeof(*w) ? &w->view : NULL;
+}
 
 /* hostfs_data.c */
 extern const struct file_ops host_file_fops;

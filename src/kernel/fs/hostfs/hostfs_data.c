@@ -12,6 +12,8 @@
  * with everybody); a slot belongs to the calling host process and is used by the host mmap that follows directly. If
  * that is refused, and for short files, the window of D is mapped. Shared writable mappings are refused (EACCES).
  *
+ * A file that has an exec view (hostfs_view.c) is read and privately mapped from the copy in the pack instead: no request.
+ *
  * Locks: i.lock over everything, broker requests included; cache_lock and bounce_lock inside. */
 #include "fs/hostfs/hostfs.h"
 
@@ -84,7 +86,7 @@ void host_adopt_handle(struct host_inode *h, u32 handle)
 
 /* ---- cache ---- */
 
-static void version_of(const struct host_inode *h, u64 v[4])
+void host_version(const struct host_inode *h, u64 v[4])
 {
     v[0] = h->i.size;
     v[1] = (u64)h->i.mtime.sec * 1000000000ull + h->i.mtime.nsec;
@@ -182,7 +184,7 @@ void host_data_check(struct host_inode *h)
     u64 v[4];
     if (!h->win_got)
         return;
-    version_of(h, v);
+    host_version(h, v);
     if (!memcmp(v, h->version, sizeof(v)))
         return;
     if (!h->map_count)
@@ -221,7 +223,7 @@ static long window_get(struct host_inode *h)
     h->win = win;
     h->win_got = got;
     h->have = have;
-    version_of(h, h->version);
+    host_version(h, h->version);
     mutex_lock(&cache_lock);
     list_add_tail(&cached, &h->cached);
     mutex_unlock(&cache_lock);
@@ -308,7 +310,16 @@ static long host_read(struct file *f, struct uio *u, u64 *pos)
 {
     struct host_inode *h = host_of(f->inode);
     long done = 0, r = 0;
+    u64 copy;
     mutex_lock(&h->i.lock);
+    if (host_view_copy(h, &copy)) {
+        if (*pos < h->i.size && u->resid) {
+            r = uio_write_to(u, (const char *)PACK_BASE + copy + *pos, MIN(u->resid, h->i.size - *pos));
+            *pos += r > 0 ? (u64)r : 0;
+        }
+        mutex_unlock(&h->i.lock);
+        return r;
+    }
     if (*pos < h->i.size && u->resid)
         r = window_get(h);
     while (!r && u->resid && *pos < h->i.size) {
@@ -350,7 +361,7 @@ static void update_cache(struct host_inode *h, u64 off, const char *src, u64 siz
         src += part;
         size -= part;
     }
-    version_of(h, h->version);
+    host_version(h, h->version);
 }
 
 static long write_some(struct host_inode *h, struct uio *u, u64 off)
@@ -449,10 +460,16 @@ static long map_window(struct host_inode *h, u64 off, u64 max, struct map_extent
 static long host_map(struct file *f, u64 off, u64 max, bool shared, bool write_shared, struct map_extent *out)
 {
     struct host_inode *h = host_of(f->inode);
-    (void)shared;
+    u64 copy;
     if (write_shared)
         return -EACCES;
     mutex_lock(&h->i.lock);
+    if (!shared && off < PAGE_UP(h->i.size) && host_view_copy(h, &copy)) {
+        *out = (struct map_extent){.fd = FD_VIEWS, .off = copy + off, .size = MIN(PAGE_UP(max), PAGE_UP(h->i.size) - off)};
+        h->map_count++;
+        mutex_unlock(&h->i.lock);
+        return 0;
+    }
     long r = off >= PAGE_UP(h->i.size) ? -EINVAL : handle_get(h, false);
     if (!r) {
         r = h->i.size >= GRANT_MIN ? map_grant(h, off, max, out) : -ENODEV;
@@ -481,4 +498,5 @@ const struct file_ops host_file_fops = {
     .fsync = host_fsync,
     .map = host_map,
     .unmap = host_unmap,
+    .view = host_view,
 };

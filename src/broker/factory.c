@@ -1,0 +1,78 @@
+/* The factory: a broker process that makes brokers. A program that creates many sandboxes keeps one (runtime/factory.c), so that
+ * each costs a fork of this small static process and not an exec.
+ *
+ * It holds nothing of any sandbox: a request is one byte with the new broker's link as descriptor; the child takes the link and
+ * goes on as if it had just been executed, the parent answers with the pid and a pidfd. Children are reaped by the
+ * host (SIGCHLD is ignored); whoever asked watches the pidfd. The factory ends when its link closes; the brokers it
+ * made go on until theirs do. */
+#define _GNU_SOURCE
+#include "broker/broker.h"
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+union fd_message {
+    struct cmsghdr h;
+    char room[CMSG_SPACE(sizeof(int))];
+};
+
+/* The next request's descriptor, or -1 at the end. */
+static int next_request(int link)
+{
+    for (;;) {
+        char byte;
+        union fd_message control;
+        struct iovec v = { &byte, 1 };
+        struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+        ssize_t n = recvmsg(link, &m, MSG_CMSG_CLOEXEC);
+        if (n < 0 && errno == EINTR)
+            continue;
+        struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+        if (!c)
+            return -1;
+        if (c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(sizeof(int)))
+            continue;
+        int fd;
+        memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+        return fd;
+    }
+}
+
+static void answer(int link, pid_t pid, int pidfd)
+{
+    union fd_message control = { .h = { .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
+    struct iovec v = { &pid, sizeof(pid) };
+    struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
+    if (pid > 0) {
+        memcpy(CMSG_DATA(&control.h), &pidfd, sizeof(pidfd));
+        m.msg_control = &control;
+        m.msg_controllen = sizeof(control);
+    }
+    sendmsg(link, &m, MSG_NOSIGNAL);
+}
+
+/* Returns only in new brokers, with their link at the factory's descriptor; -1 in the factory itself when its link has closed. */
+int factory_serve(int link)
+{
+    signal(SIGCHLD, SIG_IGN);
+    for (;;) {
+        int fd = next_request(link), pidfd = -1;
+        if (fd < 0)
+            return -1;
+        long pid = syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, 0, &pidfd, 0, 0);
+        if (pid == 0) {
+            signal(SIGCHLD, SIG_DFL);
+            dup2(fd, link);
+            close(fd);
+            return 0;
+        }
+        close(fd);
+        answer(link, pid < 0 ? -errno : pid, pidfd);
+        if (pidfd >= 0)
+            close(pidfd);
+    }
+}

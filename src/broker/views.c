@@ -1,0 +1,132 @@
+/* Exec views of host files: which file has one in the pack, and asking for those that are missing.
+ *
+ * The pack (image/pack.h, descriptor views.fd, the guests' FD_VIEWS) is written by harena-views, a process of the user who
+ * started us; here it is only read, and never mapped: whoever cuts the file short gets an error from pread, not a SIGBUS of
+ * ours. Its stat rows are copied into memory and read again when a look-up misses and a header has another generation, so that
+ * a hit costs no system call.
+ *
+ * A file qualifies when its mount is read-only for the guest, its stat tuple pins its content (wire/view_pin.h) and it is not
+ * large. When the guest wants a view that is missing, a read-only descriptor of the file goes to the runtime on the link
+ * (CTL_VIEW), which hands it to harena-views. Each version of a file is asked for once; a sandbox may ask for
+ * BROKER_VIEWS_ASKED files and ASKED_BYTES bytes. */
+#define _GNU_SOURCE
+#include "broker/broker.h"
+#include "wire/view_pin.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ASKED_BYTES (512ull << 20)
+#define ANSWER_NS 1500000000ull /* so long an answer is expected */
+#define FILE_MIN 64
+
+static int pack_read(void *ctx, u64 off, void *buf, size_t size)
+{
+    struct views *v = ctx;
+    return pread(v->fd, buf, size, off) == (ssize_t)size ? 0 : -EIO;
+}
+
+/* Reads header and rows again. Returns false when there is nothing new. */
+static bool reload(struct views *v)
+{
+    struct view_header h;
+    struct stat st;
+    u64 g[2] = { 0 };
+    for (int i = 0; i < 2; i++)
+        if (pread(v->fd, &g[i], 8, i * VIEW_HEADER_SIZE + offsetof(struct view_header, generation)) != 8)
+            return false;
+    if (MAX(g[0], g[1]) == v->generation || fstat(v->fd, &st) < 0)
+        return false;
+    struct view_source src = { .read = pack_read, .ctx = v, .size = st.st_size };
+    if (view_open_pack(&src, &h) || h.key_kind != VIEW_KEY_SHA256 || h.generation == v->generation)
+        return false;
+    u64 size = (u64)h.stat_count * sizeof(struct view_stat_row);
+    struct view_stat_row *rows = malloc(size ? size : 1);
+    if (!rows || pack_read(v, h.stat_off, rows, size)) {
+        free(rows);
+        return false;
+    }
+    free(v->rows);
+    v->rows = rows;
+    v->count = h.stat_count;
+    v->generation = h.generation;
+    v->data_end = h.data_end;
+    return true;
+}
+
+static s64 ns(struct timespec t) { return t.tv_sec * 1000000000ll + t.tv_nsec; }
+
+static const struct view_stat_row *find(const struct views *v, const struct stat *st)
+{
+    u32 lo = 0, hi = v->count;
+    while (lo < hi) {
+        u32 mid = lo + (hi - lo) / 2;
+        const struct view_stat_row *r = &v->rows[mid];
+        if (r->dev == st->st_dev && r->ino == st->st_ino)
+            return r->size == (u64)st->st_size && r->mtime_ns == ns(st->st_mtim) && r->ctime_ns == ns(st->st_ctim) ? r : NULL;
+        if (r->dev < st->st_dev || (r->dev == st->st_dev && r->ino < st->st_ino))
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return NULL;
+}
+
+/* Asks for the view of a file, once. */
+static enum wire_view_state ask(struct broker *b, int opath, const struct stat *st)
+{
+    struct views *v = &b->views;
+    for (u32 i = 0; i < v->asked_count; i++)
+        if (v->asked[i].dev == st->st_dev && v->asked[i].ino == st->st_ino && v->asked[i].ctime_ns == ns(st->st_ctim))
+            return monotonic_ns() - v->asked[i].when < ANSWER_NS ? WIRE_VIEW_PENDING : WIRE_VIEW_NONE;
+    if (!b->link || v->asked_count == BROKER_VIEWS_ASKED || v->asked_bytes + st->st_size > ASKED_BYTES)
+        return WIRE_VIEW_NONE;
+    int fd = hostfs_reopen(&b->fs, opath, O_RDONLY);
+    if (fd < 0)
+        return WIRE_VIEW_NONE;
+    int r = client_send_fd(b->link, CTL_VIEW, fd);
+    close(fd);
+    if (r < 0)
+        return WIRE_VIEW_NONE;
+    v->asked[v->asked_count].dev = st->st_dev;
+    v->asked[v->asked_count].ino = st->st_ino;
+    v->asked[v->asked_count].ctime_ns = ns(st->st_ctim);
+    v->asked[v->asked_count++].when = monotonic_ns();
+    v->asked_bytes += st->st_size;
+    return WIRE_VIEW_PENDING;
+}
+
+/* opath, st: a regular file of m. */
+enum wire_view_state views_find(struct broker *b, const struct mount *m, int opath, const struct stat *st, bool make,
+                                struct wire_view *out)
+{
+    struct views *v = &b->views;
+    struct timespec now;
+    if (v->fd < 0 || !m->views || st->st_size < FILE_MIN || st->st_size > VIEW_FILE_MAX ||
+        clock_gettime(CLOCK_REALTIME, &now) < 0 ||
+        !view_stat_pins(v->private, st->st_uid, st->st_mode, st->st_ctim.tv_sec, now.tv_sec))
+        return WIRE_VIEW_NONE;
+    const struct view_stat_row *r = find(v, st);
+    if (!r && reload(v))
+        r = find(v, st);
+    if (r) {
+        *out = (struct wire_view){ .entry_off = r->entry_off, .data_end = v->data_end };
+        return WIRE_VIEW_READY;
+    }
+    return make ? ask(b, opath, st) : WIRE_VIEW_NONE;
+}
+
+void views_init(struct broker *b, const char *path, bool private_pack)
+{
+    struct views *v = &b->views;
+    v->fd = path && *path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    v->private = private_pack;
+    struct stat st;
+    if (v->fd >= 0 && (fstat(v->fd, &st) < 0 || !S_ISREG(st.st_mode) || !reload(v))) {
+        close(v->fd);
+        v->fd = -1;
+    }
+}

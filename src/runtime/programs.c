@@ -1,0 +1,73 @@
+/* Finding and starting our own programs. */
+#define _GNU_SOURCE
+#include "runtime/internal.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINK_FD 3 /* of the broker */
+
+static bool try_place(char out[PATH_MAX], const char *dir, const char *sub, const char *name)
+{
+    int n = snprintf(out, PATH_MAX, "%s%s%s%s%s", dir, *sub ? "/" : "", sub, "/", name);
+    return n < PATH_MAX && access(out, R_OK) == 0;
+}
+
+/* libexec, or beside the running program: installed (../libexec/harena) or in a build tree. */
+int find_program(const char *libexec, const char *name, const char *build_sub, char out[PATH_MAX], struct harena_error *err)
+{
+    char self[PATH_MAX];
+    if (libexec) {
+        if (try_place(out, libexec, "", name))
+            return 0;
+    } else {
+        ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+        self[n > 0 ? n : 0] = 0;
+        char *slash = strrchr(self, '/');
+        if (slash)
+            *slash = 0;
+        const char *const subs[] = { "", "../libexec/harena", build_sub, "../..", "../kernel" };
+        for (size_t i = 0; i < ARRAY_COUNT(subs); i++)
+            if (try_place(out, self, subs[i], name))
+                return 0;
+    }
+    harena_error_set(err, 125, "%s was not found beside the program; reinstall harena or set HARENA_LIBEXEC", name);
+    return -1;
+}
+
+/* A broker, or with `factory` one that makes brokers, with its link at LINK_FD. Only what a host program may have changed is put
+ * back to default: handled signals are by exec. */
+int spawn_broker(const char *libexec, bool factory, int link, pid_t *pid, struct harena_error *err)
+{
+    char path[PATH_MAX];
+    posix_spawn_file_actions_t fa;
+    posix_spawnattr_t at;
+    sigset_t none, ignored;
+    if (find_program(libexec, "harena-broker", "../broker", path, err) < 0)
+        return -1;
+    sigemptyset(&none);
+    sigemptyset(&ignored);
+    static const int often_ignored[] = { SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU };
+    for (size_t i = 0; i < ARRAY_COUNT(often_ignored); i++)
+        sigaddset(&ignored, often_ignored[i]);
+    posix_spawn_file_actions_init(&fa);
+    posix_spawn_file_actions_adddup2(&fa, link, LINK_FD);
+    posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDWR, 0);
+    posix_spawn_file_actions_adddup2(&fa, 0, 1);
+    posix_spawnattr_init(&at);
+    posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setsigmask(&at, &none);
+    posix_spawnattr_setsigdefault(&at, &ignored);
+    char *const argv[] = { "harena-broker", factory ? "factory" : NULL, NULL }, *const env[] = { NULL };
+    int error = posix_spawn(pid, path, &fa, &at, argv, env);
+    posix_spawnattr_destroy(&at);
+    posix_spawn_file_actions_destroy(&fa);
+    if (!error)
+        return 0;
+    *pid = 0;
+    harena_error_set(err, 125, "cannot start %s: %s", path, strerror(error));
+    return -1;
+}

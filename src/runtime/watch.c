@@ -1,0 +1,224 @@
+/* Watching running sandboxes: what their kernels tell about processes and calls, what the host knows of their memory.
+ *
+ * Lines that come from a guest are taken apart strictly: what does not have the form of wire/broker.h's struct mail_procs is
+ * left out. The broker has replaced control characters already. */
+#define _GNU_SOURCE
+#include "runtime/internal.h"
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PROCESSES_MAX 65536
+
+int harena_trace(struct harena_sandbox *s, const u64 calls[8], struct harena_error *err)
+{
+    struct ctl_trace m = { .h.type = CTL_TRACE };
+    memcpy(m.calls, calls, sizeof(m.calls));
+    return message_send(s->link, &m, sizeof(m), NULL, 0, err);
+}
+
+/* ---- processes ---- */
+
+/* A number that ends with a tab. */
+static bool take_number(char **p, u64 max, u64 *out)
+{
+    char *end;
+    if (!isdigit((unsigned char)**p))
+        return false;
+    errno = 0;
+    *out = strtoull(*p, &end, 10);
+    if (errno || *end != '\t' || *out > max)
+        return false;
+    *p = end + 1;
+    return true;
+}
+
+static bool parse_process(char *line, struct harena_process *out)
+{
+    u64 n[8];
+    char state;
+    for (int i = 0; i < 4; i++)
+        if (!take_number(&line, UINT32_MAX, &n[i]))
+            return false;
+    state = *line;
+    if (!state || !strchr("RSTZ", state) || line[1] != '\t')
+        return false;
+    line += 2;
+    if (!take_number(&line, UINT32_MAX, &n[4]) || !take_number(&line, UINT64_MAX, &n[5]) ||
+        !take_number(&line, UINT64_MAX, &n[6]) || !take_number(&line, UINT32_MAX, &n[7]))
+        return false;
+    *out = (struct harena_process){ .pid = n[0], .ppid = n[1], .pgid = n[2], .uid = n[3], .state = state, .threads = n[4],
+                                    .mapped_kib = n[5], .age = n[6], .session = n[7], .command = strdup(line) };
+    for (char *c = out->command; c && *c; c++)
+        if (*c < 0x20 || *c >= 0x7f)
+            *c = '?';
+    return out->command != NULL;
+}
+
+void harena_processes_free(struct harena_process *list, int count)
+{
+    for (int i = 0; i < count; i++)
+        free(list[i].command);
+    free(list);
+}
+
+static int parse_processes(char *text, struct harena_process **out)
+{
+    struct harena_process *list = NULL;
+    int count = 0, room = 0;
+    for (char *save, *line = strtok_r(text, "\n", &save); line && count < PROCESSES_MAX; line = strtok_r(NULL, "\n", &save)) {
+        if (count == room) {
+            room = room ? room * 2 : 32;
+            list = reallocarray(list, room, sizeof(*list));
+            if (!list)
+                abort();
+        }
+        count += parse_process(line, &list[count]);
+    }
+    *out = list;
+    return count;
+}
+
+static u64 now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000ul + t.tv_nsec / 1000000;
+}
+
+/* All text the broker sends until it closes the connection. Returns it malloc'ed and terminated, or NULL. */
+static char *read_answer(int fd, u32 timeout_ms, struct harena_error *err)
+{
+    char *text = malloc(1);
+    size_t size = 0;
+    u64 end = now_ms() + timeout_ms;
+    for (;;) {
+        u8 *message;
+        u64 now = now_ms();
+        struct pollfd p = { .fd = fd, .events = POLLIN };
+        if (now >= end || poll(&p, 1, end - now) == 0) {
+            harena_error_set(err, 125, "the sandbox's kernel does not answer");
+            break;
+        }
+        int r = message_receive(fd, &message, NULL, err);
+        if (r < 0)
+            break;
+        if (r == 0) {
+            text[size] = 0;
+            return text;
+        }
+        struct ctl_header *h = (void *)message;
+        if (h->type == CTL_TEXT && size < (64u << 20)) {
+            u32 n = h->size - sizeof(*h);
+            text = realloc(text, size + n + 1);
+            if (!text)
+                abort();
+            memcpy(text + size, message + sizeof(*h), n);
+            size += n;
+        }
+        free(message);
+    }
+    free(text);
+    return NULL;
+}
+
+int harena_processes(const char *name, u32 timeout_ms, struct harena_process **out, struct harena_error *err)
+{
+    int fd = state_connect(name, err), count = -1;
+    if (fd < 0)
+        return -1;
+    struct ctl_number m = { .h.type = CTL_PROCS };
+    char *text = message_send(fd, &m, sizeof(m), NULL, 0, err) < 0 ? NULL : read_answer(fd, timeout_ms, err);
+    close(fd);
+    if (text)
+        count = parse_processes(text, out);
+    free(text);
+    return count;
+}
+
+/* ---- memory, as the host sees it ---- */
+
+struct host_process {
+    int pid, ppid;
+    bool ours;
+};
+
+static int read_host_processes(struct host_process **out)
+{
+    struct host_process *list = NULL;
+    int count = 0, room = 0;
+    DIR *d = opendir("/proc");
+    struct dirent *e;
+    while (d && (e = readdir(d))) {
+        char path[300], line[512];
+        if (!isdigit((unsigned char)e->d_name[0]))
+            continue;
+        snprintf(path, sizeof(path), "/proc/%s/stat", e->d_name);
+        FILE *f = fopen(path, "re");
+        char *after = f && fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
+        if (f)
+            fclose(f);
+        if (!after)
+            continue;
+        if (count == room) {
+            room = room ? room * 2 : 256;
+            list = reallocarray(list, room, sizeof(*list));
+            if (!list)
+                abort();
+        }
+        list[count] = (struct host_process){ .pid = atoi(e->d_name) };
+        count += sscanf(after, ") %*c %d", &list[count].ppid) == 1;
+    }
+    if (d)
+        closedir(d);
+    *out = list;
+    return count;
+}
+
+/* Private memory of one process, and its shared memory (the same segments in all of a sandbox). */
+static void process_memory(int pid, u64 *anon, u64 *shared)
+{
+    char path[64], line[256];
+    unsigned long long kib;
+    snprintf(path, sizeof(path), "/proc/%d/status", pid);
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof(line), f)) {
+        if (sscanf(line, "RssAnon: %llu", &kib) == 1 || sscanf(line, "VmPTE: %llu", &kib) == 1)
+            *anon += kib << 10;
+        else if (sscanf(line, "RssShmem: %llu", &kib) == 1 && kib << 10 > *shared)
+            *shared = kib << 10;
+    }
+    if (f)
+        fclose(f);
+}
+
+/* What its control group counts, or else what the processes below the broker use. */
+u64 watch_memory(int broker, const char *cgroup)
+{
+    struct host_process *list;
+    u64 anon = 0, shared = 0;
+    bool more = true;
+    if (cgroup)
+        return cgroup_memory(cgroup);
+    int count = read_host_processes(&list);
+    for (int i = 0; i < count; i++)
+        list[i].ours = list[i].pid == broker;
+    while (more) {
+        more = false;
+        for (int i = 0; i < count; i++)
+            for (int k = 0; k < count && !list[i].ours; k++)
+                if (list[k].ours && list[k].pid == list[i].ppid)
+                    list[i].ours = more = true;
+    }
+    for (int i = 0; i < count; i++)
+        if (list[i].ours)
+            process_memory(list[i].pid, &anon, &shared);
+    free(list);
+    return anon + shared;
+}

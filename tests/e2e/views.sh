@@ -1,0 +1,94 @@
+#!/bin/bash
+# Exec views of host files: the cache is filled and used, follows changes of files, survives damage and parallel use, takes
+# only what it may hold; signals and cancellation are as on the host although calls go through trampolines.
+here=$(cd "$(dirname "$0")" && pwd) || exit 1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export HARENA_CACHE=$work/cache
+fail=0
+check() { if [ "$2" = "$3" ]; then echo "ok - $1"; else echo "not ok - $1"; printf 'expected:\n%s\ngot:\n%s\n' "$2" "$3"; fail=1; fi; }
+run() { timeout 60 "$HARENA" run "$@" 2>&1; }
+
+mkdir -p "$work/root/bin" "$work/cwd" "$work/vol" || exit 1
+cc=$(command -v musl-gcc || echo gcc)
+for v in v1 v2; do
+  $cc -O1 -static -DVERSION="\"$v\"" "$here/views_probe.c" -o "$work/$v" || exit 1
+done
+[ "$(stat -c %s "$work/v1")" = "$(stat -c %s "$work/v2")" ] || exit 1
+cp "$work/v1" "$work/root/bin/probe"
+cp "$work/v1" "$work/cwd/probe"
+cp "$work/v1" "$work/vol/probe"
+gcc -O1 -w -pthread "$here/views_signals.c" -o "$work/cwd/signals" || exit 1
+$cc -O1 -w -pthread -static -DNO_BACKTRACE "$here/views_signals.c" -o "$work/root/bin/signals" || exit 1
+
+# cold and warm
+text='ls -d /usr/bin/env; echo $((6*7)); seq 3 | sort -r | tr "\n" " "; python3 -c "import json, os; print(json.dumps([1, os.getpid() > 0]))"
+perl -e "print join(q(,), map { \$_ * 2 } 1..3), qq(\n)"; git --version; bash -c "kill -0 \$\$; echo \$?"; i=0; while [ $i -lt 20 ]; do /bin/true; i=$((i+1)); done'
+native=$(cd /tmp && sh -c "$text")
+for how in cold warm again; do
+  check "$how" "$native" "$(cd "$work/cwd" && run -- sh -c "$text")"
+done
+size=$(stat -c %s "$HARENA_CACHE"/views/views.* 2>/dev/null)
+check "the pack is filled" yes "$([ "${size:-0}" -gt 2000000 ] && echo yes || echo "no, ${size:-none}")"
+check "the cache is private" 700 "$(stat -c %a "$HARENA_CACHE/views")"
+
+# a program of a root directory: young files are not cached, settled ones are; a change is seen at once
+check "young file" "v1 plain" "$(run --root "$work/root" -- /bin/probe)"
+settled() { # NAME WANT: runs until the view is there
+  for i in 1 2 3 4 5 6 7 8; do out=$(run --root "$work/root" -- /bin/probe); [ "$out" = "$2" ] && break; sleep 1; done
+  check "$1" "$2" "$out"
+}
+settled "settled file" "v1 patched"
+touch -r "$work/root/bin/probe" "$work/times"
+cat "$work/v2" >"$work/root/bin/probe"
+touch -r "$work/times" "$work/root/bin/probe"
+check "changed in place, same size and mtime" "v2 plain" "$(run --root "$work/root" -- /bin/probe)"
+settled "changed and settled" "v2 patched"
+cp "$work/v1" "$work/new" && mv "$work/new" "$work/root/bin/probe"
+case $(run --root "$work/root" -- /bin/probe) in "v1 patched"|"v1 plain") ;; *) echo "not ok - replaced by rename"; fail=1;; esac
+settled "replaced and settled" "v1 patched"
+
+# what must not be in a pack
+sleep 3
+check "current directory" "v1 plain v1 plain" "$(cd "$work/cwd" && echo $(run -- ./probe) $(run -- ./probe))"
+check "writable volume" "v1 plain v1 plain" "$(cd "$work/cwd" && echo $(run -v "$work/vol:/v:rw" -- /v/probe) $(run -v "$work/vol:/v:rw" -- /v/probe))"
+check "--no-patch" "v1 plain" "$(run --no-patch --root "$work/root" -- /bin/probe)"
+
+# damage: another pack, or the trap path, never a crash or wrong code
+pack() { echo "$HARENA_CACHE"/views-*/"$1".*; }
+right() { case $out in "v1 patched"|"v1 plain") echo "ok - damaged: $1";; *) echo "not ok - damaged: $1: $out"; fail=1;; esac; }
+damage() { # NAME COMMAND
+  settled "before: $1" "v1 patched"
+  eval "$2"
+  out=$(run --root "$work/root" -- /bin/probe); right "$1"
+}
+damage "cut in half" 'truncate -s $(($(stat -c %s "$(pack views)") / 2)) "$(pack views)"'
+damage "empty" ': >"$(pack views)"'
+damage "noise all over" 'dd if=/dev/urandom of="$(pack views)" bs=$(stat -c %s "$(pack views)") count=1 conv=notrunc status=none'
+damage "noise behind the headers" 'dd if=/dev/urandom of="$(pack views)" bs=4096 seek=2 count=20 conv=notrunc status=none'
+damage "a pack without a stamp" 'rm "$(pack stamp)"'
+damage "a number that does not exist" 'echo 77 >"$(dirname "$(pack views)")/current"'
+damage "no number" 'echo x >"$(dirname "$(pack views)")/current"'
+damage "a directory instead" 'rm "$(pack views)"; mkdir "$HARENA_CACHE/x"; d=$(dirname "$(pack stamp)"); mkdir "$d/views.$(cat "$d/current")"'
+out=$(HARENA_CACHE=/proc/self/none run --root "$work/root" -- /bin/probe); right "no cache possible"
+chmod 777 "$HARENA_CACHE"/views-*
+out=$(run --root "$work/root" -- /bin/probe); right "others may write"
+check "others may write: not used" "v1 plain" "$out"
+
+# several fill one cache
+export HARENA_CACHE=$work/cache2
+for i in 1 2 3 4; do (cd "$work/cwd" && run -- sh -c "$text" >"$work/out.$i"; cd / && run --root "$work/root" -- /bin/probe >"$work/probe.$i") & done
+wait
+for i in 1 2 3 4; do
+  check "parallel $i" "$native" "$(cat "$work/out.$i")"
+  case $(cat "$work/probe.$i") in "v1 patched"|"v1 plain") ;; *) echo "not ok - parallel probe $i: $(cat "$work/probe.$i")"; fail=1;; esac
+done
+settled "after parallel filling" "v1 patched"
+
+# signals, restarts, cancellation
+native=$("$work/cwd/signals")
+check "signals natively" "$(printf 'storm\njumping\nrestarts\ncancels')" "$native"
+check "signals: libc on the jump path" "$native" "$(cd "$work/cwd" && run -- ./signals)"
+check "signals: the trap path" "$native" "$(cd "$work/cwd" && run --no-patch -- ./signals)"
+for i in 1 2; do check "signals: static program on the jump path $i" "$native" "$(run --root "$work/root" -- /bin/signals)"; done
+exit $fail
