@@ -49,7 +49,7 @@ def defined(folder):
         for f in files:
             if f.endswith('.c'):
                 with open(os.path.join(where, f)) as src:
-                    names.update(re.findall(r'^SYSCALL\d\((\w+)', src.read(), re.M))
+                    names.update(re.findall(r'^(?:SYSCALL\d\(|long sys_)(\w+)', src.read(), re.M))
     return names
 
 
