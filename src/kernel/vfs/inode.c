@@ -1,7 +1,7 @@
 /* Inodes: reference counts, the inode cache, permissions, attributes.
  *
  * The cache finds the inode of a file that has several names or comes back (erofs node ids, hostfs dev/ino): keyed by
- * (super block, 64-bit key), 512 buckets, icache_lock (leaf). An inode whose count reached zero is never taken out of the cache
+ * (super block, 64-bit key), 4096 buckets, icache_lock (leaf). An inode whose count reached zero is never taken out of the cache
  * again (increment only if not zero): the thread that dropped the last reference removes and frees it. */
 #include "vfs/internal.h"
 
@@ -9,7 +9,7 @@
 #include "core/kstate.h"
 #include "vfs/hooks.h"
 
-#define ICACHE_BUCKETS 512u
+#define ICACHE_BUCKETS 4096u
 
 static KSTATE struct mutex icache_lock;
 static KSTATE struct inode *icache[ICACHE_BUCKETS];
@@ -17,7 +17,7 @@ static KSTATE struct inode *icache[ICACHE_BUCKETS];
 static struct inode **icache_bucket(const struct super_block *sb, u64 key)
 {
     u64 h = (key ^ (u64)sb / 16) * 0x9e3779b97f4a7c15ull;
-    return &icache[h >> 55];
+    return &icache[h >> 52];
 }
 
 static bool get_unless_zero(u32 *refs)

@@ -69,6 +69,14 @@ static inline const struct wire_view *host_answer_view(const struct host_answer 
     return a->value == WIRE_VIEW_READY && a->reply_size >= sizeof(*w) ? &w->view : NULL;
 }
 
+/* hostfs_ahead.c */
+struct host_ahead {
+    struct wire_many w;
+    u64 when; /* monotonic ns of the answer */
+};
+void host_ahead_list(const struct host_inode *dir, const u8 *list, u32 size);
+bool host_ahead_find(struct host_inode *dir, const struct qstr *name, struct host_ahead *out);
+
 /* hostfs_data.c */
 extern const struct file_ops host_file_fops;
 void host_data_free(struct host_inode *h);
