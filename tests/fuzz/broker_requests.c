@@ -83,7 +83,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair))
         abort();
     b.link = &b.clients[0];
-    *b.link = (struct client){ .source = { SOURCE_CLIENT, pair[0] }, .is_link = true, .wants_trace = true };
+    *b.link = (struct client){ .source = { SOURCE_CLIENT, pair[0] }, .is_link = true };
+    b.tracer = b.link;
     link_end = pair[1];
     add_mount("box", 0, CTL_MOUNT_SECRETS);
     add_mount("box", MOUNT_READONLY, 0);

@@ -184,6 +184,7 @@ struct task *current_task(void) { return NULL; }
 const struct cred *current_cred(void) { return fake.cred; }
 struct fs_info *current_fs(void) { return fake.fs; }
 struct files *current_files(void) { return fake.files; }
+void current_file_cut(void) {}
 long current_unshare_files(void) { return 0; }
 long signal_pid(u32 pid, int sig) { return (void)pid, (void)sig, 0; }
 long signal_pgrp(u32 pgid, int sig) { return (void)pgid, (void)sig, 0; }

@@ -316,6 +316,8 @@ static void trace_mail(const struct mail_trace *m)
 
 /* ---- what `harena ps NAME` shows ---- */
 
+#define PROCS_COMMAND_MAX 256u /* bytes of a command line */
+
 static void show_process(struct strbuf *sb, struct tgroup *g, u64 now)
 {
     struct task *t = g->leader;
@@ -323,14 +325,17 @@ static void show_process(struct strbuf *sb, struct tgroup *g, u64 now)
     u64 kib = t->mm && !g->zombie ? mm_size(t->mm) >> 10 : 0;
     sb_printf(sb, "%u	%u	%u	%u	%c	%u	%lu	%lu	%u	", g->tgid, g->parent ? g->parent->tgid : 0, g->pgid,
               t->cred ? t->cred->euid : 0, state, g->live, kib, (now - g->start_time) / 1000000000, g->session_no + 1);
-    for (u32 i = 0; i + 1 < g->command_size; i++) {
-        u8 c = (u8)g->command[i];
+    struct mm_args *a = t->mm && !g->zombie ? mm_args_get(t->mm) : NULL;
+    u32 n = a ? MIN(a->args, PROCS_COMMAND_MAX) : 0;
+    for (u32 i = 0; i + 1 < n; i++) {
+        u8 c = (u8)a->data[i];
         if (!c)
             sb_printf(sb, " ");
         else
             sb_printf(sb, c < 0x20 || c >= 0x7f ? "\\x%02x" : "%c", c);
     }
-    sb_printf(sb, g->command_size ? "\n" : "[%.16s]\n", t->comm);
+    sb_printf(sb, n ? "\n" : "[%.16s]\n", t->comm);
+    mm_args_put(a);
 }
 
 static void procs_mail(const struct mail_procs *m)

@@ -25,6 +25,7 @@ struct task *current_task(void);
 const struct cred *current_cred(void);
 struct fs_info *current_fs(void); /* cwd, root, umask: vfs/fs_info.h */
 struct files *current_files(void);
+void current_file_cut(void); /* a mapped file became shorter: every process looks at its mappings */
 long current_unshare_files(void); /* a descriptor table of one's own */
 struct mm *current_mm(void);
 u32 current_tid(void);

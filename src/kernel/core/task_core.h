@@ -7,6 +7,7 @@
 #define WORK_SIGNAL 1u  /* an unblocked signal is pending, or the group stops */
 #define WORK_EXIT 2u    /* the task must end: group exit, exec by another thread, SIGKILL */
 #define WORK_BARRIER 16u /* membarrier(2) waits for this task to pass the exit path */
+#define WORK_CUT 32u     /* mapped files became shorter */
 #define WORK_CPU 8u     /* timers on cpu time are to be looked at */
 #define WORK_MASK 4u    /* a saved signal mask must be put back */
 

@@ -429,6 +429,9 @@ static long fill_stack(struct exec_args *a, struct mm *mm, struct stack_info *s)
     fill_aux(&x, a, s);
     n += x.n;
     u64 sp = ALIGN_DOWN(s->random - n * sizeof(u64), 16);
+    mm->auxv_end = sp + n * sizeof(u64);
+    mm->auxv_start = mm->auxv_end - x.n * sizeof(u64);
+    mm_set_args(mm, a->strings, mm->arg_end - mm->arg_start, a->strings_size);
     long r = copy_to_user(sp, v, n * sizeof(u64));
     kfree(v);
     return r ? r : (long)sp;

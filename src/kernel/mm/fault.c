@@ -14,6 +14,8 @@
 #include "vfs/vfs.h"
 #include "wire/view.h"
 
+extern char gvdso_start[] __attribute__((weak)), gvdso_end[] __attribute__((weak));
+
 #define PF_PRESENT 1u
 #define PF_WRITE 2u
 #define PF_FETCH 16u
@@ -210,5 +212,7 @@ void mm_show_maps(struct mm *mm, struct strbuf *sb)
         sb_write(sb, "\n", 1);
     }
     mm_unlock(mm);
+    if (gvdso_start) /* lies in the kernel's image, shared by all */
+        sb_printf(sb, "%08lx-%08lx r-xp 00000000 00:00 0                  [vdso]\n", (u64)gvdso_start, PAGE_UP((u64)gvdso_end));
     kfree(buf);
 }

@@ -56,6 +56,14 @@ struct vma {
     struct vmap *map; /* NULL: anonymous */
 };
 
+/* The strings a program was started with, for /proc of other processes (which cannot read its memory). */
+struct mm_args {
+    u32 refs;
+    u32 args, size; /* bytes: of argv; of argv and environment */
+    char data[];
+};
+#define MM_ARGS_MAX 65536u
+
 #define MM_VMAS_MAX 65530
 
 struct mm {
@@ -65,7 +73,8 @@ struct mm {
     u32 count, cap;
     u64 brk_start, brk;
     u64 code_start, code_end, stack_top;
-    u64 arg_start, arg_end, env_start, env_end;
+    u64 arg_start, arg_end, env_start, env_end, auxv_start, auxv_end;
+    struct mm_args *args;
     struct file *exe;
     u64 total_pages;
     u32 def_flags; /* mlockall(MCL_FUTURE) */
@@ -91,6 +100,10 @@ void mm_drop(struct mm *mm);  /* process exit: drops references, no host calls *
 void mm_lock(struct mm *mm);
 void mm_unlock(struct mm *mm);
 
+void mm_set_args(struct mm *mm, const char *strings, u64 args, u64 size); /* kept up to MM_ARGS_MAX */
+struct mm_args *mm_args_get(struct mm *mm); /* referenced, or NULL */
+void mm_args_put(struct mm_args *a);
+
 /* Take the lock. Return an address or 0, or a negative errno. */
 long mm_map(struct mm *mm, u64 addr, u64 size, int prot, int flags, struct file *f, u64 off);
 long mm_unmap(struct mm *mm, u64 addr, u64 size);
@@ -98,6 +111,7 @@ long mm_protect(struct mm *mm, u64 addr, u64 size, int prot);
 long mm_brk(struct mm *mm, u64 brk);
 long mm_remap(struct mm *mm, u64 addr, u64 old_size, u64 new_size, u64 flags, u64 new_addr);
 long mm_advise(struct mm *mm, u64 addr, u64 size, int advice);
+void mm_files_cut(struct mm *mm); /* of the calling stub: what shows files behind their end faults from now on */
 bool mm_covered(struct mm *mm, u64 addr, u64 size); /* no holes */
 
 /* An exception in guest memory: true = try the access again. error_code: as the host's page-fault error. */

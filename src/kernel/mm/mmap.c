@@ -8,6 +8,7 @@
 #include "core/kmalloc.h"
 #include "host/host.h"
 #include "mm/mm.h"
+#include "vfs/dentry.h"
 #include "vfs/vfs.h"
 
 #define PROT_ALL (PROT_READ | PROT_WRITE | PROT_EXEC)
@@ -65,6 +66,23 @@ long vma_map_file(struct vma *v, u64 start, u64 end)
     }
     v->eof = MAX(v->eof, v->pgoff + (addr - v->start));
     return 0;
+}
+
+void mm_files_cut(struct mm *mm)
+{
+    mm_lock(mm);
+    for (u32 i = 0; i < mm->count; i++) {
+        struct vma *v = &mm->vmas[i];
+        if (!v->map || v->flags & (VM_VIEW | VM_HIDDEN) || !atomic_load(&v->map->file->inode->mapped))
+            continue;
+        u64 limit = file_limit(v->map->file), end = vma_host_end(v);
+        if (v->eof <= limit || end == v->start)
+            continue;
+        u64 from = limit <= v->pgoff ? v->start : v->start + (limit - v->pgoff);
+        if (from < end && !is_err(host_mmap(from, end - from, PROT_NONE, HOST_ANON, -1, 0)))
+            v->eof = limit;
+    }
+    mm_unlock(mm);
 }
 
 /* The view of a private executable mapping, or NULL. */
@@ -281,6 +299,11 @@ long mm_map(struct mm *mm, u64 addr, u64 size, int prot, int flags, struct file 
             kfree(w);
     }
     struct vma v = {.pgoff = off, .prot = (u32)prot, .flags = vm, .map = m};
+    if (f) {
+        atomic_store(&f->inode->mapped, 1);
+        if (f->path.dentry && f->path.dentry->inode)
+            atomic_store(&f->path.dentry->inode->mapped, 1);
+    }
     mm_lock(mm);
     long r = map_locked(mm, addr, size, flags, behind, &v);
     vmap_put(mm, m);
@@ -471,9 +494,12 @@ static long remap_locked(struct mm *mm, u64 addr, u64 old_size, u64 new_size, u6
     if (new_size > old_size &&
         mm->total_pages + ((new_size - old_size) >> PAGE_SHIFT) > current_rlimit(RLIM_AS) >> PAGE_SHIFT)
         return -ENOMEM;
-    if (new_size > old_size && too_large(new_size, v->prot, v->flags))
+    bool keep = flags & MREMAP_DONTUNMAP;
+    if ((new_size > old_size || keep) && too_large(new_size, v->prot, v->flags))
         return -ENOMEM;
-    if (!(flags & MREMAP_FIXED) && !dup) {
+    if (keep && (v->map || addr + old_size > v->end))
+        return -EINVAL;
+    if (!(flags & MREMAP_FIXED) && !dup && !keep) {
         if (new_size <= old_size) {
             long r = new_size < old_size ? vma_unmap(mm, addr + new_size, addr + old_size, true) : 0;
             return r ? r : (long)addr;
@@ -525,12 +551,21 @@ static long remap_locked(struct mm *mm, u64 addr, u64 old_size, u64 new_size, u6
         return -ENOMEM;
     vma_split(mm, addr);
     vma_split(mm, addr + old_size);
-    return remap_move(mm, *vma_find(mm, addr), to, new_size);
+    struct vma old = *vma_find(mm, addr);
+    long r = remap_move(mm, old, to, new_size);
+    if (keep && !is_err(r) && !vma_reserve(mm, 1) &&
+        !is_err(host_mmap(addr, old_size, (int)old.prot, HOST_ANON, -1, 0))) { /* empty memory where it was */
+        vma_insert(mm, &old);
+        mm->total_pages += old_size >> PAGE_SHIFT;
+    }
+    return r;
 }
 
 long mm_remap(struct mm *mm, u64 addr, u64 old_size, u64 new_size, u64 flags, u64 new_addr)
 {
-    if (flags & ~(u64)(MREMAP_MAYMOVE | MREMAP_FIXED) || (flags & MREMAP_FIXED && !(flags & MREMAP_MAYMOVE)))
+    if (flags & ~(u64)(MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP) ||
+        (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) && !(flags & MREMAP_MAYMOVE)) ||
+        (flags & MREMAP_DONTUNMAP && PAGE_UP(old_size) != PAGE_UP(new_size)))
         return -EINVAL;
     if (addr & (PAGE_SIZE - 1) || !new_size || old_size > GUEST_END || addr > GUEST_END)
         return -EINVAL;

@@ -280,11 +280,14 @@ void mm_drop(struct mm *mm)
     mm_forget(mm);
     struct vma *vmas = mm->vmas;
     struct file *exe = mm->exe;
+    struct mm_args *args = mm->args;
+    mm->args = NULL;
     mm->vmas = NULL;
     mm->cap = 0;
     mm->exe = NULL;
     mm_unlock(mm);
     kfree(vmas);
+    mm_args_put(args);
     if (exe) {
         allow_write(exe);
         file_put(exe);
@@ -297,6 +300,39 @@ void mm_put(struct mm *mm)
         return;
     mm_drop(mm);
     kfree(mm);
+}
+
+void mm_set_args(struct mm *mm, const char *strings, u64 args, u64 size)
+{
+    size = MIN(size, (u64)MM_ARGS_MAX);
+    struct mm_args *a = kmalloc(sizeof(*a) + size), *old;
+    if (a) {
+        a->refs = 1;
+        a->args = (u32)MIN(args, size);
+        a->size = (u32)size;
+        memcpy(a->data, strings, size);
+    }
+    mm_lock(mm);
+    old = mm->args;
+    mm->args = a;
+    mm_unlock(mm);
+    mm_args_put(old);
+}
+
+struct mm_args *mm_args_get(struct mm *mm)
+{
+    mm_lock(mm);
+    struct mm_args *a = mm->args;
+    if (a)
+        atomic_add(&a->refs, 1);
+    mm_unlock(mm);
+    return a;
+}
+
+void mm_args_put(struct mm_args *a)
+{
+    if (a && !atomic_sub(&a->refs, 1))
+        kfree(a);
 }
 
 void mm_clear(struct mm *mm)
@@ -335,6 +371,8 @@ struct mm *mm_copy(struct mm *old)
         if (v->map)
             atomic_add(&v->map->refs, 1);
     }
+    if (mm->args)
+        atomic_add(&mm->args->refs, 1);
     if (mm->exe) {
         file_get(mm->exe);
         if (deny_write(mm->exe)) /* cannot fail: the parent's hold keeps writers out */

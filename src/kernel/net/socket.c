@@ -111,9 +111,26 @@ static long sock_write(struct file *f, struct uio *u, u64 *pos)
     return socket_send(f->priv, &m);
 }
 
+/* A unix receiver with SO_PASSCRED learns who sent. */
+static long implicit_cred(struct sock *s, struct scm **scm)
+{
+    if (s->family != AF_UNIX || (*scm && (*scm)->has_cred))
+        return 0;
+    struct sock *p = atomic_load(&s->peer); /* a stream's is fixed; a datagram's may change: then decided by the old one */
+    if (!s->passcred && !(s->type != SOCK_DGRAM && p && p->passcred) && s->type != SOCK_DGRAM)
+        return 0;
+    if (!*scm && !(*scm = knew(struct scm)))
+        return -ENOMEM;
+    (*scm)->has_cred = true;
+    cred_now(&(*scm)->cred);
+    return 0;
+}
+
 long socket_send(struct sock *s, struct msg *m)
 {
-    long r = s->proto->send(s, m);
+    long r = implicit_cred(s, &m->scm);
+    if (!r)
+        r = s->proto->send(s, m);
     scm_free(m->scm); /* what was queued is no longer in m */
     m->scm = NULL;
     return r;
@@ -384,6 +401,8 @@ long socket_shutdown(struct sock *s, int how)
     }
     if (s->family == AF_NETLINK)
         return -EOPNOTSUPP;
+    if (s->family == AF_UNIX && s->type != SOCK_DGRAM && s->state == SOCK_NEW)
+        return 0;
     if (s->family == AF_UNIX ? s->type != SOCK_DGRAM : s->type == SOCK_STREAM)
         return stream_shutdown(s, how);
     if (s->family != AF_UNIX && s->state != SOCK_CONNECTED)

@@ -1,5 +1,6 @@
 /* What lower modules may know of the caller (core/current.h, tty/session.h). */
 #include "core/current.h"
+#include "mm/mm.h"
 #include "proc/task.h"
 #include "tty/session.h"
 #include "tty/tty.h"
@@ -17,6 +18,25 @@ long current_unshare_files(void)
         return -ENOMEM;
     t->files = f;
     return 0;
+}
+
+/* Others do it on their way out of the kernel, where running ones are sent. */
+void current_file_cut(void)
+{
+    struct task *me = current_task(), *t;
+    mm_files_cut(me->mm);
+    mutex_lock(&tasklist_lock);
+    for (struct tgroup *g = tgroup_next_locked(2); g; g = tgroup_next_locked(g->tgid + 1)) {
+        if (g->zombie)
+            continue;
+        list_for_each(t, &g->tasks, tg_link)
+            if (!t->exited && t->mm != me->mm) {
+                atomic_or(&t->core.work, WORK_CUT);
+                if (atomic_load(&t->core.wake) != WAKE_SLEEPING)
+                    task_kick(t);
+            }
+    }
+    mutex_unlock(&tasklist_lock);
 }
 
 struct mm *current_mm(void) { return current_task()->mm; }

@@ -18,6 +18,8 @@
 #include "proc/task.h"
 #include "sys/syscall.h"
 #include "sys/trace.h"
+#include "vfs/dentry.h"
+#include "vfs/mount.h"
 #include <linux/fcntl.h>
 
 struct regs *current_regs(void);
@@ -46,14 +48,17 @@ static long de_thread(struct task *me)
     return 0;
 }
 
-/* What /proc and `harena ps` show of a process whose memory they cannot read. */
-static void keep_command(struct tgroup *tg, const struct exec_args *a)
+static void apply_cred(struct task *t, struct file *f)
 {
-    u64 n = 0;
-    for (u32 i = 0; i < a->argc && n < a->strings_size; i++)
-        n += strlen(a->strings + n) + 1;
-    tg->command_size = (u32)MIN(n, sizeof(tg->command));
-    memcpy(tg->command, a->strings, tg->command_size);
+    const struct inode *i = f->path.dentry->inode;
+    bool secure = false;
+    struct cred *c = cred_for_exec(t->cred, i->mode, i->uid, i->gid, f->path.mnt->flags & 2 /* MS_NOSUID */, &secure);
+    if (!c)
+        return; /* no memory: goes on with what it has, which is not more */
+    cred_publish(c);
+    t->tg->no_dump = secure;
+    if (secure)
+        t->tg->pdeath_sig = 0;
 }
 
 static void apply_exec(struct task *t, struct exec_args *a)
@@ -61,13 +66,13 @@ static void apply_exec(struct task *t, struct exec_args *a)
     const char *base = strrchr(a->execfn, '/');
     memset(t->comm, 0, sizeof(t->comm));
     str_copy(t->comm, base ? base + 1 : a->execfn, sizeof(t->comm));
-    keep_command(t->tg, a);
     t->files = files_unshare(t->files);
     files_close_on_exec(t->files);
     mutex_lock(&tasklist_lock);
     posix_timers_drop_locked(t->tg);
     signal_flush_on_exec(t);
     mutex_unlock(&tasklist_lock);
+    apply_cred(t, a->exe);
     t->clear_child_tid = t->robust_list = 0;
     t->tls = ~0ull;
     t->tg->execed = true;

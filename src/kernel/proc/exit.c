@@ -49,6 +49,30 @@ void notify_parent_locked(struct tgroup *tg)
     wake_up_all(&p->child_wait, 1);
 }
 
+/* A stopped group that nobody of its session is left to continue gets SIGHUP and SIGCONT (POSIX). leaving: does not count. */
+static void orphan_check_locked(u32 pgid, u32 sid, struct tgroup *leaving)
+{
+    struct tgroup *g;
+    bool stopped = false;
+    if (!atomic_load(&stopped_groups))
+        return;
+    for (g = tgroup_next_locked(2); g; g = tgroup_next_locked(g->tgid + 1)) {
+        if (g->pgid != pgid || g->zombie || g == leaving)
+            continue;
+        stopped |= g->stop_sig != 0;
+        if (g->parent && g->parent->pgid != pgid && g->parent->sid == sid)
+            return;
+    }
+    for (g = tgroup_next_locked(2); stopped && g; g = tgroup_next_locked(g->tgid + 1))
+        if (g->pgid == pgid && !g->zombie && g != leaving) {
+            u8 info[128];
+            siginfo_user(info, SIGHUP, 0x80, 0, 0);
+            signal_send_locked(g, NULL, SIGHUP, info);
+            siginfo_user(info, SIGCONT, 0x80, 0, 0);
+            signal_send_locked(g, NULL, SIGCONT, info);
+        }
+}
+
 static void reparent_children_locked(struct tgroup *tg)
 {
     struct tgroup *heir = tgroup_find_locked(INIT_PID), *c;
@@ -68,6 +92,8 @@ static void reparent_children_locked(struct tgroup *tg)
         list_add_tail(&heir->children, &c->sibling);
         if (c->zombie)
             notify_parent_locked(c);
+        else if (c->pgid != tg->pgid && c->sid == tg->sid)
+            orphan_check_locked(c->pgid, c->sid, tg);
     }
 }
 
@@ -79,6 +105,8 @@ static void group_ends_locked(struct tgroup *tg)
     ktimer_cancel(&tg->cpu_watch);
     posix_timers_drop_locked(tg);
     tg->zombie = true;
+    if (tg->parent && tg->parent->pgid != tg->pgid && tg->parent->sid == tg->sid)
+        orphan_check_locked(tg->pgid, tg->sid, tg);
     pidfd_ended_locked(tg);
     notify_parent_locked(tg);
 }

@@ -229,6 +229,8 @@ static long clone_task(struct clone_request *q)
         return -EINVAL;
     if (q->flags & (CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP))
         return -EPERM;
+    if (too_many_tasks())
+        return -EAGAIN;
     struct tgroup *tg = thread ? me->tg : tgroup_alloc(me->tg);
     struct task *t = tg ? task_alloc(me, tg) : NULL;
     if (!t) {

@@ -3,6 +3,7 @@
  * All queues are under tasklist_lock. A sender queues, sets WORK_SIGNAL on a thread that does not block the signal and
  * kicks it; the exit path (exit_work) then dequeues. Standard signals queue once, real-time ones up to RLIMIT_SIGPENDING. */
 #include "proc/signal.h"
+#include "mm/mm.h"
 #include "base/string.h"
 #include "core/kmalloc.h"
 #include "core/kstate.h"
@@ -15,6 +16,7 @@
 #include "tty/session.h"
 #include <asm/siginfo.h>
 #include <asm/signal.h>
+#include <linux/resource.h>
 
 #define UNBLOCKABLE (SIGSET(SIGKILL) | SIGSET(SIGSTOP))
 #define STOP_SIGNALS (SIGSET(SIGSTOP) | SIGSET(SIGTSTP) | SIGSET(SIGTTIN) | SIGSET(SIGTTOU))
@@ -22,6 +24,8 @@
 #define IGNORED_BY_DEFAULT (SIGSET(SIGCHLD) | SIGSET(SIGURG) | SIGSET(SIGWINCH) | SIGSET(SIGCONT))
 
 static KSTATE struct waitq signal_queue; /* signalfd and sigtimedwait sleepers */
+
+KSTATE u32 stopped_groups;
 
 struct waitq *signal_waitq(void) { return &signal_queue; }
 
@@ -41,14 +45,20 @@ static bool ignored(struct tgroup *tg, int sig)
     return h == 1 || (h == 0 && (IGNORED_BY_DEFAULT & SIGSET(sig)));
 }
 
-static void drop_pending(struct sigpending *p, u64 set)
+static void sigqueue_free(struct tgroup *tg, struct sigqueue *q)
+{
+    tg->queued--;
+    kfree(q);
+}
+
+static void drop_pending(struct tgroup *tg, struct sigpending *p, u64 set)
 {
     struct sigqueue *q;
     p->set &= ~set;
     list_for_each(q, &p->queue, link)
         if (SIGSET(*(int *)q->info) & set) {
             list_del(&q->link);
-            kfree(q);
+            sigqueue_free(tg, q);
         }
 }
 
@@ -58,9 +68,9 @@ void signal_drop_ignored_locked(struct tgroup *tg, int sig)
     struct task *t;
     if (!ignored(tg, sig))
         return;
-    drop_pending(&tg->shared, SIGSET(sig));
+    drop_pending(tg, &tg->shared, SIGSET(sig));
     list_for_each(t, &tg->tasks, tg_link)
-        drop_pending(&t->pending, SIGSET(sig));
+        drop_pending(tg, &t->pending, SIGSET(sig));
 }
 
 void signal_recalc(struct task *t)
@@ -75,10 +85,11 @@ void signal_recalc(struct task *t)
 static void resume_group(struct tgroup *tg)
 {
     struct task *t;
-    drop_pending(&tg->shared, STOP_SIGNALS);
+    drop_pending(tg, &tg->shared, STOP_SIGNALS);
     list_for_each(t, &tg->tasks, tg_link)
-        drop_pending(&t->pending, STOP_SIGNALS);
+        drop_pending(tg, &t->pending, STOP_SIGNALS);
     if (tg->stop_sig) {
+        atomic_sub(&stopped_groups, 1);
         tg->stop_sig = 0;
         tg->cont_notify = true;
         tg->stop_notify = false;
@@ -102,9 +113,9 @@ long signal_send_locked(struct tgroup *tg, struct task *t, int sig, const void *
     if (sig == SIGCONT || sig == SIGKILL)
         resume_group(tg);
     else if (STOP_SIGNALS & SIGSET(sig)) {
-        drop_pending(&tg->shared, SIGSET(SIGCONT));
+        drop_pending(tg, &tg->shared, SIGSET(SIGCONT));
         list_for_each(it, &tg->tasks, tg_link)
-            drop_pending(&it->pending, SIGSET(SIGCONT));
+            drop_pending(tg, &it->pending, SIGSET(SIGCONT));
     }
     if (sig == SIGKILL) {
         tg->group_exit = true;
@@ -125,10 +136,12 @@ long signal_send_locked(struct tgroup *tg, struct task *t, int sig, const void *
     struct sigpending *p = t ? &t->pending : &tg->shared;
     if (sig < 32 && (p->set & SIGSET(sig)))
         return 0;
-    struct sigqueue *q = kmalloc(sizeof(*q));
-    if (!q && sig >= 32)
+    bool full = sig >= 32 && tg->queued >= tg->rlimits[RLIMIT_SIGPENDING][0];
+    struct sigqueue *q = full ? NULL : kmalloc(sizeof(*q));
+    if (!q && sig >= 32 && ((const int *)info)[2] != SI_USER)
         return -EAGAIN;
     if (q) {
+        tg->queued++;
         memcpy(q->info, info, 128);
         list_add_tail(&p->queue, &q->link);
     }
@@ -198,7 +211,7 @@ u64 signal_pending_set(void)
     return t->pending.set | t->tg->shared.set;
 }
 
-static int take(struct sigpending *p, u64 mask, void *info)
+static int take(struct tgroup *tg, struct sigpending *p, u64 mask, void *info)
 {
     u64 set = p->set & mask;
     if (!set)
@@ -218,7 +231,7 @@ static int take(struct sigpending *p, u64 mask, void *info)
     if (found) {
         memcpy(info, found->info, 128);
         list_del(&found->link);
-        kfree(found);
+        sigqueue_free(tg, found);
     } else {
         siginfo_user(info, sig, 0, 0, 0);
     }
@@ -231,9 +244,9 @@ long signal_dequeue(u64 mask, void *info)
 {
     struct task *t = current_task();
     mutex_lock(&tasklist_lock);
-    int sig = take(&t->pending, mask, info);
+    int sig = take(t->tg, &t->pending, mask, info);
     if (!sig)
-        sig = take(&t->tg->shared, mask, info);
+        sig = take(t->tg, &t->tg->shared, mask, info);
     if (sig && ((int *)info)[2] == SI_TIMER)
         posix_timer_dequeued_locked(t->tg, info);
     signal_recalc(t);
@@ -278,6 +291,8 @@ static void stop_group(struct task *t, int sig)
 {
     struct task *it;
     mutex_lock(&tasklist_lock);
+    if (!t->tg->stop_sig)
+        atomic_add(&stopped_groups, 1);
     t->tg->stop_sig = (u32)sig;
     t->tg->stop_notify = true;
     t->tg->cont_notify = false;
@@ -358,6 +373,10 @@ void exit_work(struct regs *r)
         task_exit(t->tg->exit_code);
     if (t->core.work & WORK_BARRIER)
         atomic_and(&t->core.work, ~WORK_BARRIER);
+    if (t->core.work & WORK_CUT) {
+        atomic_and(&t->core.work, ~WORK_CUT);
+        mm_files_cut(t->mm);
+    }
     if (t->core.work & WORK_CPU)
         cpu_watch_check(t);
     if (t->tg->stop_sig)

@@ -46,6 +46,20 @@ struct tgroup *tgroup_next_locked(u32 from)
     return NULL;
 }
 
+/* RLIMIT_NPROC: counted only when there are so many tasks at all. */
+bool too_many_tasks(void)
+{
+    u64 limit = current_rlimit(RLIMIT_NPROC), n = 0;
+    const struct cred *c = current_cred();
+    if (!c->uid || limit == ~0ull || task_count <= limit || capable(21) || capable(24))
+        return false;
+    mutex_lock(&tasklist_lock);
+    for (u32 p = 2; p < PID_MAX; p++)
+        n += pid_task[p] && pid_task[p]->cred && pid_task[p]->cred->uid == c->uid;
+    mutex_unlock(&tasklist_lock);
+    return n >= limit;
+}
+
 struct tgroup *tgroup_alloc(struct tgroup *like)
 {
     struct tgroup *tg = knew(struct tgroup);
@@ -57,10 +71,9 @@ struct tgroup *tgroup_alloc(struct tgroup *like)
     if (like) {
         memcpy(tg->actions, like->actions, sizeof(tg->actions));
         memcpy(tg->rlimits, like->rlimits, sizeof(tg->rlimits));
-        memcpy(tg->command, like->command, like->command_size);
-        tg->command_size = like->command_size;
         tg->pgid = like->pgid;
         tg->sid = like->sid;
+        tg->no_dump = like->no_dump;
         return tg;
     }
     for (int i = 0; i < 16; i++)
@@ -69,6 +82,9 @@ struct tgroup *tgroup_alloc(struct tgroup *like)
     tg->rlimits[RLIMIT_NOFILE][1] = 65536;
     tg->rlimits[RLIMIT_STACK][0] = 8 << 20;
     tg->rlimits[RLIMIT_CORE][0] = 0;
+    memset(tg->rlimits[RLIMIT_NICE], 0, 16);
+    memset(tg->rlimits[RLIMIT_RTPRIO], 0, 16);
+    tg->rlimits[RLIMIT_MSGQUEUE][0] = tg->rlimits[RLIMIT_MSGQUEUE][1] = 819200;
     tg->rlimits[RLIMIT_NPROC][0] = tg->rlimits[RLIMIT_NPROC][1] = 16384;
     tg->rlimits[RLIMIT_SIGPENDING][0] = tg->rlimits[RLIMIT_SIGPENDING][1] = 4096;
     return tg;
@@ -84,6 +100,12 @@ struct task *task_alloc(struct task *like, struct tgroup *tg)
     t->tls = ~0ull;
     if (like) {
         t->blocked = like->blocked;
+        t->affinity = like->affinity;
+        t->timerslack = like->timerslack;
+        if (!like->reset_on_fork) {
+            t->nice = like->nice;
+            t->policy = like->policy;
+        }
         memcpy(t->comm, like->comm, sizeof(t->comm));
     }
     mutex_lock(&tasklist_lock);
@@ -112,8 +134,10 @@ void task_free(struct task *t)
     pid_task[t->tid] = NULL;
     task_count--;
     struct sigqueue *q;
-    list_for_each(q, &t->pending.queue, link)
+    list_for_each(q, &t->pending.queue, link) {
+        t->tg->queued--;
         kfree(q);
+    }
     cred_put(t->cred);
     kfree(t);
 }

@@ -74,11 +74,11 @@ struct tgroup {
     struct list posix_timers; /* sys/sys_timer.c */
     u32 posix_timer_next;
     struct list pidfds;
+    bool no_dump;
+    u32 queued; /* signals in its queues */
     u32 membarrier; /* registered commands */
     u32 pdeath_sig;
     bool subreaper;
-    u32 command_size;
-    char command[128]; /* arguments of the last exec, NUL terminated each, cut */
 };
 
 struct task {
@@ -104,14 +104,20 @@ struct task {
     struct futex_waiter futex;
     struct exec_args *exec; /* handed over to a spare stub */
     char comm[16];
-    u64 utime_base;
+    u64 utime_base; /* thread clock when it began to count */
+    u64 affinity; /* 0: all */
+    u64 timerslack; /* ns; 0: the default */
+    int nice, policy;
+    bool reset_on_fork;
 };
 
 extern struct mutex tasklist_lock;
+extern u32 stopped_groups; /* by a signal */
 
 struct task *task_alloc(struct task *like, struct tgroup *tg); /* like NULL: first process */
 struct tgroup *tgroup_alloc(struct tgroup *like);
 void task_free(struct task *t);
+bool too_many_tasks(void); /* for the calling user */
 struct task *task_make_init(void);
 struct task *task_find_locked(u32 tid);
 struct tgroup *tgroup_find_locked(u32 pid);

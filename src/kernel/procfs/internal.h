@@ -22,6 +22,7 @@ enum pkind {
     PK_LINK, /* text */
     PK_SELF, /* text made for the caller */
     PK_MAGIC, /* follow */
+    PK_MEM, /* memory of the process */
 };
 
 struct pnode;
@@ -55,6 +56,7 @@ struct files *pnode_files(const struct pnode *n); /* referenced; NULL: gone or n
 long pnode_mount(const char *fstype, u64 magic, const struct pentry *root, struct super_block **out);
 
 extern const struct pentry proc_pid_entries[], proc_tid_entries[], proc_root_entries[];
+extern const struct file_ops proc_mem_fops;
 extern const struct pentry proc_fd_link, proc_fdinfo_file, proc_pid_dir, proc_tid_dir, sys_cpu_dir;
 long sysfs_mount(const char *source, u32 flags, const char *options, struct super_block **out);
 u32 cpu_total(void);

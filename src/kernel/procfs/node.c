@@ -64,6 +64,7 @@ static u64 ino_of(const struct pentry *e, u32 tid, int fd)
 static u32 type_of(const struct pentry *e)
 {
     switch (e->kind) {
+    case PK_MEM:
     case PK_FILE: return S_IFREG;
     case PK_LINK:
     case PK_SELF:
@@ -105,6 +106,9 @@ static struct inode *node_new(struct super_block *sb, const struct pentry *e, co
     if (S_ISDIR(n->i.mode)) {
         n->i.ops = &dir_ops;
         n->i.fops = &dir_fops;
+    } else if (e->kind == PK_MEM) {
+        n->i.ops = &file_iops;
+        n->i.fops = &proc_mem_fops;
     } else if (e->kind == PK_FILE) {
         n->i.ops = &file_iops;
         n->i.fops = &text_fops;
@@ -162,7 +166,7 @@ static bool fd_is_open(const struct pnode *dir, int fd)
     return f != NULL;
 }
 
-static struct inode *dir_lookup(struct inode *dir, const struct qstr *q)
+static struct inode *find_entry(struct inode *dir, const struct qstr *q)
 {
     struct pnode *d = PNODE(dir), who;
     for (const struct pentry *e = d->e->sub; e && e->name; e++)
@@ -183,6 +187,13 @@ static struct inode *dir_lookup(struct inode *dir, const struct qstr *q)
     case PK_FDINFOS: return fd_is_open(d, (int)v) ? node_new(dir->sb, &proc_fdinfo_file, d, (int)v) : NULL;
     default: return NULL;
     }
+}
+
+/* A name that is not there cannot be made either: ENOENT for mkdir and the like. */
+static struct inode *dir_lookup(struct inode *dir, const struct qstr *q)
+{
+    struct inode *i = find_entry(dir, q);
+    return i ? i : ERR_PTR(-ENOENT);
 }
 
 static bool dir_revalidate(struct inode *dir, const struct qstr *q, struct inode *i)

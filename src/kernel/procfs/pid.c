@@ -1,7 +1,7 @@
 /* /proc/<pid> and /proc/<pid>/task/<tid>. Formats: proc(5).
  *
  * Everything taken from a task is copied under tasklist_lock, or referenced there (mm, files, paths) and used after.
- * Memory of another process cannot be read from here: its command line is what exec kept of it, its environment empty.
+ * Memory of another process cannot be read from here: its command line and environment are what it was started with.
  * Resident pages are not known to the kernel (the host has them); the mapped size, an upper bound, stands for them. */
 #include "procfs/internal.h"
 
@@ -197,33 +197,98 @@ static void copy_guest(struct strbuf *sb, u64 start, u64 end)
 
 static long show_cmdline(struct pnode *n, struct strbuf *sb)
 {
-    u64 start = 0, end = 0;
+    struct mm *mm = NULL;
     mutex_lock(&tasklist_lock);
     struct task *t = pnode_task_locked(n);
-    if (t && !t->exited && t->mm == current_mm()) {
-        start = t->mm->arg_start;
-        end = t->mm->arg_end;
-    } else if (t && !t->exited) {
-        if (t->tg->command_size)
-            sb_write(sb, t->tg->command, t->tg->command_size);
-        else
-            sb_printf(sb, "%.16s%c", t->comm, 0);
-    }
+    if (t && !t->exited && (mm = t->mm))
+        mm_get(mm);
     mutex_unlock(&tasklist_lock);
-    copy_guest(sb, start, end);
-    return t ? 0 : -ESRCH;
+    if (!mm)
+        return t ? 0 : -ESRCH;
+    if (mm == current_mm()) {
+        copy_guest(sb, mm->arg_start, mm->arg_end);
+    } else {
+        struct mm_args *a = mm_args_get(mm);
+        if (a)
+            sb_write(sb, a->data, a->args);
+        mm_args_put(a);
+    }
+    mm_put(mm);
+    return 0;
 }
 
 static long show_environ(struct pnode *n, struct strbuf *sb)
 {
     long r;
     struct mm *mm = mm_of(n, &r);
-    if (mm && mm == current_mm())
+    if (mm && mm == current_mm()) {
         copy_guest(sb, mm->env_start, mm->env_end);
+    } else if (mm) {
+        struct mm_args *a = mm_args_get(mm);
+        if (a)
+            sb_write(sb, a->data + a->args, a->size - a->args);
+        mm_args_put(a);
+    }
     if (mm)
         mm_put(mm);
     return r;
 }
+
+static long show_auxv(struct pnode *n, struct strbuf *sb)
+{
+    long r;
+    struct mm *mm = mm_of(n, &r);
+    if (mm && mm == current_mm())
+        copy_guest(sb, mm->auxv_start, mm->auxv_end);
+    if (mm)
+        mm_put(mm);
+    return r;
+}
+
+/* Only one's own memory is there: others' lies in other host processes. */
+static long mem_io(struct file *f, struct uio *u, u64 *pos, bool write)
+{
+    long r;
+    struct mm *mm = mm_of(PNODE(f->inode), &r);
+    if (!mm)
+        return r ? r : 0;
+    bool own = mm == current_mm();
+    mm_put(mm);
+    char *page = own ? kmalloc(PAGE_SIZE) : NULL;
+    if (!page)
+        return own ? -ENOMEM : -EIO;
+    u64 done = 0;
+    while (u->resid && !r) {
+        u64 n = MIN(u->resid, (u64)PAGE_SIZE), got;
+        if (write) {
+            long in = uio_read_from(u, page, n);
+            got = in > 0 ? copy_to_user_some(*pos, page, (size_t)in) : 0;
+            r = in < 0 ? in : 0;
+        } else {
+            got = copy_from_user_some(page, *pos, n);
+            long out = got ? uio_write_to(u, page, got) : 0;
+            r = out < 0 ? out : 0;
+            got = out > 0 ? (u64)out : 0;
+        }
+        if (!got)
+            break;
+        done += got;
+        *pos += got;
+    }
+    kfree(page);
+    return done ? (long)done : r ? r : u->resid ? -EIO : 0;
+}
+
+static long mem_read(struct file *f, struct uio *u, u64 *pos) { return mem_io(f, u, pos, false); }
+static long mem_write(struct file *f, struct uio *u, u64 *pos) { return mem_io(f, u, pos, true); }
+static long mem_llseek(struct file *f, s64 off, int whence)
+{
+    if (whence > 1)
+        return -EINVAL;
+    f->pos = (u64)off + (whence ? f->pos : 0);
+    return (long)f->pos;
+}
+const struct file_ops proc_mem_fops = {.read = mem_read, .write = mem_write, .llseek = mem_llseek};
 
 static long show_maps(struct pnode *n, struct strbuf *sb)
 {
@@ -463,6 +528,8 @@ static long show_fdinfo(struct pnode *n, struct strbuf *sb)
     SHOW("status", 0444, show_status), SHOW("stat", 0444, show_stat), SHOW("statm", 0444, show_statm),                 \
         {.name = "comm", .perm = 0644, .kind = PK_FILE, .show = show_comm, .write = write_comm},                       \
         SHOW("cmdline", 0444, show_cmdline), SHOW("environ", 0400, show_environ), SHOW("maps", 0444, show_maps),       \
+        SHOW("auxv", 0400, show_auxv), {.name = "mem", .perm = 0600, .kind = PK_MEM}, TEXT("oom_score", "666\n"),      \
+        TEXT("loginuid", "4294967295"), TEXT("sessionid", "4294967295"), TEXT("wchan", "0"),                           \
         SHOW("limits", 0444, show_limits), SHOW("mounts", 0444, show_mounts),                                          \
         SHOW("mountinfo", 0444, show_mountinfo), TEXT("cgroup", "0::/\n"), MAGIC("exe", follow_exe),                   \
         MAGIC("cwd", follow_cwd), MAGIC("root", follow_root), {.name = "fd", .perm = 0500, .kind = PK_FDS},            \

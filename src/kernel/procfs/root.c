@@ -241,7 +241,8 @@ static const struct pentry sys_entries[] = {
 static const struct pentry net_entries[] = {
     TEXT("dev", "Inter-|   Receive                                                |  Transmit\n"
                 " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls "
-                "carrier compressed\n"),
+                "carrier compressed\n"
+                "    lo:       0       0    0    0    0     0          0         0        0       0    0    0    0     0       0          0\n"),
     TEXT("tcp", "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"),
     TEXT("udp", "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref "
                 "pointer drops\n"),

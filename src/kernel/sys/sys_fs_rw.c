@@ -10,6 +10,7 @@
 
 #define RW_MAX 0x7ffff000ull
 #define COPY_CHUNK 65536u
+#define RLIM_FSIZE 1
 
 static long rw(int fd, struct uio *u, bool write)
 {
@@ -423,7 +424,11 @@ SYSCALL4(fallocate, int, fd, int, mode, s64, off, s64, size)
     long r;
     if (!(f->mode & FMODE_WRITE))
         r = -EBADF;
-    else if (!f->ops->fallocate)
+    else if (S_ISREG(f->inode->mode) && !(mode & FALLOC_FL_KEEP_SIZE) &&
+             (u64)off + (u64)size > MAX(f->inode->size, current_rlimit(RLIM_FSIZE))) {
+        send_signal_current(25 /* SIGXFSZ */);
+        r = -EFBIG;
+    } else if (!f->ops->fallocate)
         r = S_ISFIFO(f->inode->mode) ? -ESPIPE : S_ISDIR(f->inode->mode) ? -EISDIR : S_ISREG(f->inode->mode) ?
             -EOPNOTSUPP : -ENODEV;
     else

@@ -368,26 +368,9 @@ static long control_in(struct sock *s, uptr control, u64 size, struct scm **scm)
     return r;
 }
 
-/* A unix receiver with SO_PASSCRED learns who sent. */
-static long implicit_cred(struct sock *s, struct scm **scm)
-{
-    if (s->family != AF_UNIX || (*scm && (*scm)->has_cred))
-        return 0;
-    struct sock *p = atomic_load(&s->peer); /* a stream's is fixed; a datagram's may change: then decided by the old one */
-    if (!s->passcred && !(s->type != SOCK_DGRAM && p && p->passcred) && s->type != SOCK_DGRAM)
-        return 0;
-    if (!scm_need(scm))
-        return -ENOMEM;
-    (*scm)->has_cred = true;
-    cred_now(&(*scm)->cred);
-    return 0;
-}
-
 static long send_one(struct sock *s, struct file *f, struct msg *m, uptr control, u64 control_size)
 {
     long r = control_in(s, control, control_size, &m->scm);
-    if (!r)
-        r = implicit_cred(s, &m->scm);
     if (r) {
         scm_free(m->scm);
         return r;

@@ -171,9 +171,9 @@ long vfs_remove(int dirfd, const char *name, bool is_dir)
     if (!r) {
         if (hooks.fsnotify && !is_dir)
             hooks.fsnotify(NULL, NULL, i, FSN_ATTRIB, 0);
-        notify_dir(dir, &pr.last, i, FSN_DELETE, 0);
         if (hooks.fsnotify && (is_dir || !i->nlink))
             hooks.fsnotify(NULL, NULL, i, FSN_DELETE_SELF, 0);
+        notify_dir(dir, &pr.last, i, FSN_DELETE, 0);
     }
     if (!IS_ERR(d))
         dput(d);

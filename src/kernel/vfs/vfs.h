@@ -111,6 +111,7 @@ struct inode {
     const char *link; /* symlink text that lives as long as the inode (not terminated), or NULL: ask ops->readlink */
     u32 link_len;
     u32 seals; /* F_SEAL_*, under lock */
+    u32 mapped; /* has been mapped by somebody: cutting it short must be told (current_file_cut) */
     u64 cache_key; /* inode cache: vfs/inode.c */
     struct inode *cache_next;
 };

@@ -1,0 +1,273 @@
+/* TCP and UDP over the loopback of IPv4 and IPv6. */
+#include "tap.h"
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+static char buf[1 << 17];
+union addr {
+    struct sockaddr sa;
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+};
+static socklen_t loop(int family, union addr *a, int port)
+{
+    memset(a, 0, sizeof(*a));
+    if (family == AF_INET) {
+        a->in = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        return sizeof(a->in);
+    }
+    a->in6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    return sizeof(a->in6);
+}
+static int port_of(int s)
+{
+    union addr a;
+    socklen_t n = sizeof(a);
+    must(getsockname(s, &a.sa, &n));
+    return ntohs(a.in.sin_port);
+}
+static int opt(int s, int level, int o)
+{
+    int v = -1;
+    socklen_t n = sizeof(v);
+    return getsockopt(s, level, o, &v, &n) ? -1 : v;
+}
+static short ev(int fd, int ms)
+{
+    struct pollfd p = {fd, POLLIN | POLLOUT | POLLRDHUP, 0};
+    poll(&p, 1, ms);
+    return p.revents;
+}
+static int set(int s, int level, int o, int v) { return setsockopt(s, level, o, &v, sizeof(v)); }
+
+static void tcp(int family)
+{
+    const char *f = family == AF_INET ? "v4" : "v6";
+    union addr a, b;
+    socklen_t n;
+    int l = socket(family, SOCK_STREAM, 0);
+    ok(l >= 0, "%s: socket", f);
+    is(opt(l, SOL_SOCKET, SO_PROTOCOL), IPPROTO_TCP, "%s: SO_PROTOCOL", f);
+    is(bind(l, &a.sa, loop(family, &a, 0)), 0, "%s: bind to port 0", f);
+    int port = port_of(l);
+    ok(port >= 1024, "%s: an ephemeral port", f);
+    err(bind(l, &a.sa, loop(family, &a, 0)), EINVAL, "%s: bind twice", f);
+    int c = socket(family, SOCK_STREAM, 0);
+    err(connect(c, &a.sa, loop(family, &a, port)), ECONNREFUSED, "%s: not listening", f);
+    is(listen(l, 5), 0, "%s: listen", f);
+    int o = socket(family, SOCK_STREAM, 0);
+    err(bind(o, &a.sa, loop(family, &a, port)), EADDRINUSE, "%s: the port is in use", f);
+    close(c);
+    c = socket(family, SOCK_STREAM, 0);
+    is(connect(c, &a.sa, loop(family, &a, port)), 0, "%s: connect", f);
+    n = sizeof(b);
+    int s = accept4(l, &b.sa, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    ok(s >= 0 && fcntl(s, F_GETFD) == FD_CLOEXEC && (fcntl(s, F_GETFL) & O_NONBLOCK), "%s: accept4", f);
+    is(ntohs(b.in.sin_port), port_of(c), "%s: accept: the peer's port", f);
+    n = sizeof(b);
+    getpeername(c, &b.sa, &n);
+    ok(ntohs(b.in.sin_port) == port && b.sa.sa_family == family, "%s: getpeername", f);
+    err(connect(c, &a.sa, loop(family, &a, port)), EISCONN, "%s: connect twice", f);
+    err(recv(s, buf, 1, 0), EAGAIN, "%s: nothing", f);
+    is(send(c, "hello", 5, 0), 5, "%s: send", f);
+    is(ev(s, 1000) & POLLIN, POLLIN, "%s: readable", f);
+    int q = -1;
+    ioctl(s, FIONREAD, &q);
+    is(q, 5, "%s: FIONREAD", f);
+    is(recv(s, buf, 2, MSG_PEEK), 2, "%s: MSG_PEEK", f);
+    is(recv(s, buf, 100, 0), 5, "%s: recv", f);
+    is(recv(s, buf, 100, MSG_DONTWAIT), -1, "%s: MSG_DONTWAIT", f);
+    is(set(c, IPPROTO_TCP, TCP_NODELAY, 1), 0, "%s: TCP_NODELAY", f);
+    is(opt(c, IPPROTO_TCP, TCP_NODELAY), 1, "%s: TCP_NODELAY reads back", f);
+    is(set(c, SOL_SOCKET, SO_KEEPALIVE, 1), 0, "%s: SO_KEEPALIVE", f);
+    is(opt(c, SOL_SOCKET, SO_KEEPALIVE), 1, "%s: SO_KEEPALIVE reads back", f);
+    is(set(c, IPPROTO_TCP, TCP_KEEPIDLE, 30), 0, "%s: TCP_KEEPIDLE", f);
+    is(opt(c, IPPROTO_TCP, TCP_KEEPIDLE), 30, "%s: TCP_KEEPIDLE reads back", f);
+    ok(opt(c, IPPROTO_TCP, TCP_MAXSEG) > 0, "%s: TCP_MAXSEG", f);
+    struct tcp_info ti;
+    n = sizeof(ti);
+    is(getsockopt(c, IPPROTO_TCP, TCP_INFO, &ti, &n), 0, "%s: TCP_INFO", f);
+    is(ti.tcpi_state, TCP_ESTABLISHED, "%s: TCP_INFO: established", f);
+    err(set(c, IPPROTO_TCP, 9999, 1), ENOPROTOOPT, "%s: unknown option", f);
+    pid_t p = fork();
+    if (!p) {
+        long total = 0, r;
+        fcntl(s, F_SETFL, 0);
+        while ((r = read(s, buf, sizeof(buf))) > 0)
+            total += r;
+        write(s, &total, sizeof(total));
+        _exit(0);
+    }
+    close(s);
+    memset(buf, 'x', sizeof(buf));
+    long sent = 0, got = 0, r;
+    while (sent < 3000000 && (r = write(c, buf, sizeof(buf))) > 0)
+        sent += r;
+    is(shutdown(c, SHUT_WR), 0, "%s: SHUT_WR", f);
+    is(recv(c, &got, sizeof(got), MSG_WAITALL), sizeof(got), "%s: an answer after SHUT_WR", f);
+    is(got, sent, "%s: megabytes arrive", f);
+    is(read(c, buf, 1), 0, "%s: end", f);
+    waitpid(p, NULL, 0);
+    signal(SIGPIPE, SIG_IGN);
+    err(write(c, "x", 1), EPIPE, "%s: EPIPE", f);
+    signal(SIGPIPE, SIG_DFL);
+    close(c);
+    /* not waiting */
+    c = socket(family, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    r = connect(c, &a.sa, loop(family, &a, port));
+    ok(r == 0 || errno == EINPROGRESS, "%s: connect without waiting", f);
+    ok(ev(c, 1000) & POLLOUT, "%s: writable when connected", f);
+    is(opt(c, SOL_SOCKET, SO_ERROR), 0, "%s: SO_ERROR 0", f);
+    s = accept(l, NULL, NULL);
+    ok(s >= 0, "%s: accept", f);
+    struct linger li = {1, 0};
+    setsockopt(c, SOL_SOCKET, SO_LINGER, &li, sizeof(li));
+    close(c);
+    err(read(s, buf, 1), ECONNRESET, "%s: SO_LINGER 0 resets", f);
+    close(s);
+    c = socket(family, SOCK_STREAM, 0);
+    connect(c, &a.sa, loop(family, &a, port));
+    s = accept(l, NULL, NULL);
+    write(c, "unread", 6);
+    sleep_ms(10);
+    close(s);
+    sleep_ms(10);
+    err(read(c, buf, 1), ECONNRESET, "%s: unread data at close resets", f);
+    close(c);
+    int ref = socket(family, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    close(l);
+    r = connect(ref, &a.sa, loop(family, &a, port));
+    if (r < 0 && errno == EINPROGRESS) {
+        ev(ref, 1000);
+        is(opt(ref, SOL_SOCKET, SO_ERROR), ECONNREFUSED, "%s: refused", f);
+    } else {
+        ok(r < 0 && errno == ECONNREFUSED, "%s: refused", f);
+    }
+    close(ref);
+    l = socket(family, SOCK_STREAM, 0);
+    is(set(l, SOL_SOCKET, SO_REUSEADDR, 1), 0, "%s: SO_REUSEADDR", f);
+    is(bind(l, &a.sa, loop(family, &a, port)), 0, "%s: SO_REUSEADDR: the port can be used at once", f);
+    err(accept(l, NULL, NULL), EINVAL, "%s: accept: not listening", f);
+    err(send(l, "x", 1, MSG_NOSIGNAL), EPIPE, "%s: send: not connected", f);
+    err(recv(l, buf, 1, 0), ENOTCONN, "%s: recv: not connected", f);
+    err(shutdown(l, SHUT_RDWR), ENOTCONN, "%s: shutdown: not connected", f);
+    listen(l, 1);
+    close(o);
+    close(l);
+}
+
+static void udp(int family)
+{
+    const char *f = family == AF_INET ? "v4" : "v6";
+    union addr a, b;
+    socklen_t n;
+    int s = socket(family, SOCK_DGRAM, 0), c = socket(family, SOCK_DGRAM, 0);
+    is(opt(s, SOL_SOCKET, SO_PROTOCOL), IPPROTO_UDP, "udp %s: SO_PROTOCOL", f);
+    is(bind(s, &a.sa, loop(family, &a, 0)), 0, "udp %s: bind", f);
+    int port = port_of(s);
+    err(bind(c, &a.sa, loop(family, &a, port)), EADDRINUSE, "udp %s: in use", f);
+    is(sendto(c, "abc", 3, 0, &a.sa, loop(family, &a, port)), 3, "udp %s: sendto", f);
+    ok(port_of(c) != 0, "udp %s: bound by sending", f);
+    n = sizeof(b);
+    is(recvfrom(s, buf, 100, 0, &b.sa, &n), 3, "udp %s: recvfrom", f);
+    is(ntohs(b.in.sin_port), port_of(c), "udp %s: the sender", f);
+    is(sendto(s, "answer", 6, 0, &b.sa, n), 6, "udp %s: answer", f);
+    is(recv(c, buf, 3, MSG_TRUNC), 6, "udp %s: MSG_TRUNC", f);
+    err(send(c, "x", 1, 0), EDESTADDRREQ, "udp %s: no address", f);
+    is(connect(c, &a.sa, loop(family, &a, port)), 0, "udp %s: connect", f);
+    is(send(c, "", 0, 0), 0, "udp %s: empty", f);
+    is(recv(s, buf, 10, 0), 0, "udp %s: empty arrives", f);
+    err(recv(s, buf, 10, MSG_DONTWAIT), EAGAIN, "udp %s: nothing", f);
+    err(send(c, buf, 70000, 0), EMSGSIZE, "udp %s: too long", f);
+    is(send(c, buf, 60000, 0), 60000, "udp %s: 60000 bytes", f);
+    is(recv(s, buf, sizeof(buf), 0), 60000, "udp %s: arrive", f);
+    int other = socket(family, SOCK_DGRAM, 0);
+    sendto(other, "x", 1, 0, &b.sa, loop(family, &b, port_of(c)));
+    err(recv(c, buf, 10, MSG_DONTWAIT), EAGAIN, "udp %s: a connected one hears its peer only", f);
+    struct sockaddr un = {.sa_family = AF_UNSPEC};
+    is(connect(c, &un, sizeof(un)), 0, "udp %s: dissolve", f);
+    err(getpeername(c, &b.sa, &n), ENOTCONN, "udp %s: dissolved", f);
+    connect(c, &a.sa, loop(family, &a, port));
+    close(s);
+    send(c, "x", 1, 0);
+    sleep_ms(10);
+    err(recv(c, buf, 10, MSG_DONTWAIT), ECONNREFUSED, "udp %s: nobody there", f);
+    err(listen(c, 1), EOPNOTSUPP, "udp %s: listen", f);
+    close(c);
+    close(other);
+}
+
+static void others(void)
+{
+    union addr a;
+    int s = socket(AF_INET, SOCK_STREAM, 0), v6 = socket(AF_INET6, SOCK_STREAM, 0);
+    err(socket(AF_INET, SOCK_STREAM, IPPROTO_UDP), EPROTONOSUPPORT, "a wrong protocol");
+    err(socket(AF_INET, SOCK_SEQPACKET, 0), ESOCKTNOSUPPORT, "a wrong type");
+    a.in = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x01020304)};
+    err(bind(s, &a.sa, sizeof(a.in)), EADDRNOTAVAIL, "bind: not our address");
+    err(bind(s, &a.sa, 3), EINVAL, "bind: short");
+    err(connect(s, &a.sa, 3), EINVAL, "connect: short");
+    is(set(v6, IPPROTO_IPV6, IPV6_V6ONLY, 0), 0, "IPV6_V6ONLY");
+    a.in6 = (struct sockaddr_in6){.sin6_family = AF_INET6};
+    is(bind(v6, &a.sa, sizeof(a.in6)), 0, "bind: any v6");
+    listen(v6, 5);
+    int port = port_of(v6);
+    is(connect(s, &a.sa, loop(AF_INET, &a, port)), 0, "v4 to a v6 listener");
+    socklen_t n = sizeof(a);
+    int c = accept(v6, &a.sa, &n);
+    ok(c >= 0 && IN6_IS_ADDR_V4MAPPED(&a.in6.sin6_addr), "a mapped address");
+    close(s);
+    close(c);
+    close(v6);
+    s = socket(AF_INET, SOCK_STREAM, 0);
+    a.in = (struct sockaddr_in){.sin_family = AF_INET};
+    is(bind(s, &a.sa, sizeof(a.in)), 0, "bind: any v4");
+    is(listen(s, 5), 0, "listen on it");
+    int x = socket(AF_INET, SOCK_STREAM, 0);
+    a.in.sin_port = htons((uint16_t)port_of(s));
+    is(connect(x, &a.sa, sizeof(a.in)), 0, "connect to any is the loopback");
+    c = accept(s, NULL, NULL);
+    n = sizeof(a);
+    getpeername(x, &a.sa, &n);
+    is(ntohl(a.in.sin_addr.s_addr), INADDR_LOOPBACK, "as getpeername says");
+    close(x);
+    close(c);
+    close(s);
+    int l1 = socket(AF_INET, SOCK_STREAM, 0), l2 = socket(AF_INET, SOCK_STREAM, 0);
+    is(set(l1, SOL_SOCKET, SO_REUSEPORT, 1), 0, "SO_REUSEPORT");
+    set(l2, SOL_SOCKET, SO_REUSEPORT, 1);
+    bind(l1, &a.sa, loop(AF_INET, &a, 0));
+    is(bind(l2, &a.sa, loop(AF_INET, &a, port_of(l1))), 0, "SO_REUSEPORT: two on one port");
+    close(l1);
+    close(l2);
+    s = socket(AF_INET, SOCK_STREAM, 0);
+    is(listen(s, 5), 0, "listen without bind");
+    ok(port_of(s) != 0, "gets a port");
+    struct timeval tv = {0, 30000};
+    setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
+    err(accept(s, NULL, NULL), EAGAIN, "accept: SO_RCVTIMEO");
+    close(s);
+    s = socket(AF_INET, SOCK_DGRAM, 0);
+    is(opt(s, IPPROTO_IP, IP_TTL), 64, "IP_TTL");
+    is(set(s, IPPROTO_IP, IP_TTL, 10), 0, "IP_TTL: set");
+    is(opt(s, IPPROTO_IP, IP_TTL), 10, "IP_TTL: reads back");
+    err(set(s, IPPROTO_IP, IP_TTL, 300), EINVAL, "IP_TTL: too big");
+    is(set(s, IPPROTO_IP, IP_TOS, 16), 0, "IP_TOS");
+    int bc = 1;
+    is(setsockopt(s, SOL_SOCKET, SO_BROADCAST, &bc, sizeof(bc)), 0, "SO_BROADCAST");
+    close(s);
+}
+
+TAP_MAIN
+{
+    tcp(AF_INET);
+    tcp(AF_INET6);
+    udp(AF_INET);
+    udp(AF_INET6);
+    others();
+    return done();
+}
