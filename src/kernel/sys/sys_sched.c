@@ -2,6 +2,7 @@
  * likes. Real-time policies are refused. */
 #include "base/string.h"
 #include "boot/boot.h"
+#include "core/config.h"
 #include "core/uaccess.h"
 #include "host/host.h"
 #include "proc/task.h"
