@@ -274,7 +274,7 @@ int control_watch(struct broker *b, struct source *s, u32 events);
 void control_accept(struct broker *b);
 void control_event(struct broker *b, struct client *c);
 void client_drop(struct broker *b, struct client *c);
-bool client_has_room(struct client *c);
+bool client_has_room(struct client *c, u32 size);
 int client_send(struct client *c, u32 type, const void *payload, u32 size);
 int client_send_fd(struct client *c, u32 type, int fd);
 void client_number(struct client *c, u32 type, u32 number);

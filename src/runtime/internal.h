@@ -13,6 +13,7 @@ struct harena_sandbox {
     char name[64], id[16];
     char root[256]; /* for harena_list */
     int link;       /* socket to the broker */
+    pid_t guard;    /* guard.c; 0 = not yet, -1 = not any more */
     pid_t broker;   /* 0 = only connected to */
     int broker_pidfd; /* -1 = our own child */
     bool exited;    /* the broker was reaped */
@@ -47,6 +48,13 @@ void state_remove(int base_fd, int dir_fd, const char *name);
 int state_connect(const char *name, struct harena_error *err);
 int state_empty_dir(int base_fd, struct harena_error *err);
 void state_sweep(int base_fd);
+
+void state_remove_unlocked(int base_fd, const char *name);
+
+/* guard.c */
+#define GUARD_AFTER_MS 50
+void guard_start(struct harena_sandbox *s);
+void guard_end(struct harena_sandbox *s);
 
 /* cgroup.c */
 int cgroup_create(struct harena_sandbox *s, u64 memory_max, u32 pids_max, struct harena_error *err);

@@ -32,6 +32,7 @@ int message_send(int fd, void *message, u32 size, const int *fds, u32 fd_count, 
     u32 left = size - sizeof(*h);
     bool first = true;
     if (size > CTL_MESSAGE_MAX) {
+        errno = E2BIG;
         harena_error_set(err, 125, "arguments and environment are too long (at most %u bytes)", CTL_MESSAGE_MAX);
         return -1;
     }

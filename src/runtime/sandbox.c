@@ -247,12 +247,25 @@ static void decode(struct harena_sandbox *s, struct harena_event *e)
     }
 }
 
+/* Until there is a message, or a signal of the mask: -1. Who waits for long gets a guard. */
+static int wait_for_broker(struct harena_sandbox *s, const sigset_t *mask)
+{
+    struct pollfd p = { .fd = s->link, .events = POLLIN };
+    const struct timespec soon = { .tv_nsec = GUARD_AFTER_MS * 1000000l };
+    bool wants_guard = s->broker && !s->guard;
+    int ready = wants_guard ? ppoll(&p, 1, &soon, mask) : 0;
+    if (ready == 0 && wants_guard)
+        guard_start(s);
+    if (ready == 0 && mask)
+        ready = ppoll(&p, 1, NULL, mask);
+    return mask ? ready : 0;
+}
+
 int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_event *e, struct harena_error *err)
 {
     free(s->message);
     s->message = NULL;
     *e = (struct harena_event){ .type = HARENA_EVENT_NONE, .text = "" };
-    struct pollfd p = { .fd = s->link, .events = POLLIN };
     if (s->note[0]) {
         s->message = (u8 *)strdup(s->note);
         s->note[0] = 0;
@@ -266,7 +279,7 @@ int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_ev
         return 0;
     }
     for (;;) {
-        if (mask && ppoll(&p, 1, NULL, mask) < 0) {
+        if (wait_for_broker(s, mask) < 0) {
             if (errno == EINTR)
                 return 0;
             harena_error_set(err, 125, "cannot wait for the sandbox: %s", strerror(errno));
@@ -331,7 +344,7 @@ int harena_wait(struct harena_sandbox *s, int *wait_status, struct harena_error 
             if (cgroup_out_of_memory(s))
                 harena_error_set(err, 137, "out of memory: the sandbox reached its limit and was killed; raise --memory");
             else if (!failed)
-                harena_error_set(err, 125, "the broker ended unexpectedly");
+                harena_error_set(err, 125, s->broker ? "the broker ended unexpectedly" : "the sandbox has ended");
             return -1;
         }
     }
@@ -383,6 +396,7 @@ void harena_close(struct harena_sandbox *s)
     if (s->link >= 0)
         close(s->link); /* the broker ends the sandbox if it still runs */
     reap(s);
+    guard_end(s);
     cgroup_remove(s->cgroups, s->cgroup_count);
     for (u32 i = 0; i < s->cgroup_count; i++)
         free(s->cgroups[i]);

@@ -117,7 +117,8 @@ enum wire_op {
     WIRE_NOP = 0,
     /* sandbox life */
     WIRE_EXIT,    /* session arg[0] ended with wait status arg[1] */
-    WIRE_PANIC,   /* data: text report; the sandbox ends with status 125 */
+    WIRE_PANIC,   /* data: text; the sandbox ends. arg[0]: 0 = a bug, status 125; otherwise the text is for the user, 137 = status
+                   * of a process that was killed from outside, else 125 */
     WIRE_STATS,   /* data: text lines for --verbose (unknown system calls ...) */
     WIRE_SPAWNED, /* session arg[0] started as pid arg[1], or result arg[2] = -errno of enum spawn_step arg[3] */
     WIRE_PROCS,   /* part of the answer to MAIL_PROCS; arg[0]: its token, arg[1]: 1 = more follows; data: lines, see struct mail_procs */

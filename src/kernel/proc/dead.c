@@ -83,7 +83,7 @@ void tasks_reap_dead(void)
         if (!t)
             return;
         if (holds_files(t))
-            give_up("process %u (%.16s) was killed from outside (out of memory?) while it waited for a file; the sandbox ends",
+            give_up(137, "process %u (%.16s) was killed from outside (out of memory?) while it waited for a file; the sandbox ends",
                     t->tg->tgid, t->comm);
         klog("process %u (%.16s) was killed from outside", t->tg->tgid, t->comm);
         struct mm *mm = t->mm;

@@ -353,9 +353,11 @@ static const struct super_ops erofs_super_ops = {
 
 /* ---- super block ---- */
 
-static long check_super(struct erofs_sb *s, const struct erofs_super_block *d)
+static long check_super(struct erofs_sb *s, const struct erofs_super_block *d, u64 size)
 {
     if (d->magic != EROFS_SUPER_MAGIC_V1)
+        return EUCLEAN_;
+    if ((u64)d->blocks * EROFS_BLKSZ > size) /* cut off */
         return EUCLEAN_;
     if (d->blkszbits != EROFS_BLKSZ_BITS || d->dirblkbits)
         return -EOPNOTSUPP;
@@ -391,7 +393,7 @@ long erofs_open(const void *base, u64 size, u32 index, struct super_block **out)
     if (!p)
         goto fail;
     memcpy(&d, p, sizeof(d));
-    r = check_super(s, &d);
+    r = check_super(s, &d, size);
     if (r)
         goto fail;
     s->views = (struct view_source){.mem = base, .size = size};
