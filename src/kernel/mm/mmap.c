@@ -9,6 +9,7 @@
 #include "host/host.h"
 #include "mm/mm.h"
 #include "vfs/dentry.h"
+#include "vfs/mount.h"
 #include "vfs/vfs.h"
 
 #define PROT_ALL (PROT_READ | PROT_WRITE | PROT_EXEC)
@@ -16,6 +17,7 @@
 #define SEAL_WRITE 8u
 #define SEAL_FUTURE_WRITE 16u
 #define RLIM_DATA 2
+#define MNT_NOEXEC 8u /* MS_NOEXEC */
 #define RLIM_AS 9
 #define MODE_IFMT 0170000u
 #define MODE_IFREG 0100000u
@@ -385,6 +387,8 @@ long mm_protect(struct mm *mm, u64 addr, u64 size, int prot)
             break;
         r = -EACCES;
         if (p & PROT_WRITE && v->flags & VM_DENYWRITE)
+            break;
+        if (p & PROT_EXEC && v->map && v->map->file->path.mnt && v->map->file->path.mnt->flags & MNT_NOEXEC)
             break;
         r = -ENOMEM;
         if (too_large(v->end - v->start, p, v->flags))
