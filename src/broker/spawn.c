@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -143,6 +144,10 @@ static void __attribute__((noreturn)) child_main(const struct child *c)
         TRY("gid", syscall(SYS_setresgid, 1000, 1000, 1000));
         TRY("uid", syscall(SYS_setresuid, 1000, 1000, 1000));
     }
+    /* no exec drops them: a new user namespace gives all of them, and they would outlive the change of uid */
+    struct __user_cap_header_struct caps = { .version = _LINUX_CAPABILITY_VERSION_3 };
+    struct __user_cap_data_struct no_caps[2] = { 0 };
+    TRY("capabilities", syscall(SYS_capset, &caps, no_caps));
     struct rlimit none = { 0, 0 }, files = { FD_LIMIT, FD_LIMIT };
     TRY("PDEATHSIG", prctl(PR_SET_PDEATHSIG, SIGKILL));
     TRY("NO_NEW_PRIVS", prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
