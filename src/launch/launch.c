@@ -209,6 +209,7 @@ void launch_on_kstack(void *args)
     const struct launch_args *a = args;
     struct carrier *c = this_carrier();
     u64 vdso = launch_move_vdso(a);
+    memset(args, 0, sizeof(*a)); /* the broker has its vDSO there, too */
     launch_unmap();
     launch_segments(vdso);
     launch_signals();
