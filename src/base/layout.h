@@ -36,10 +36,9 @@
 #define D_BASE 0x7f0000000000ul             /* data frames, shared by all stubs */
 #define D_SIZE 0x8000000000ul               /* 512 GiB of address space, sparse */
 
-/* Read-only images and the view pack, mapped whole in every stub for the kernel's own reading. */
+/* Read-only images and the view packs, mapped whole in every stub for the kernel's own reading. */
 #define IMAGE_BASE 0x7f8000000000ul
-#define IMAGE_STRIDE 0x1000000000ul /* 64 GiB; image n at IMAGE_BASE + n * IMAGE_STRIDE, the pack at index FD_IMAGE_MAX */
-#define PACK_BASE (IMAGE_BASE + 4 * IMAGE_STRIDE)
+#define IMAGE_STRIDE 0x1000000000ul /* 64 GiB; image n at IMAGE_BASE + n * IMAGE_STRIDE, what FD_IMAGE0 + n holds at index n */
 #define HOST_VDSO_BASE 0x7fe000000000ul /* the host's vDSO and its data are moved here */
 #define HOST_VDSO_SIZE 0x100000ul
 
@@ -47,9 +46,11 @@
 #define FD_K 0
 #define FD_D 1
 #define FD_R 2
-#define FD_IMAGE0 3  /* first of four read-only images */
-#define FD_IMAGE_MAX 4
-#define FD_VIEWS 7   /* pack of exec views of host files, read-only */
+#define FD_IMAGE0 3  /* first of three read-only images */
+#define FD_IMAGE_MAX 3
+#define FD_VIEWS_OWN 6 /* packs of exec views of host files, read-only: of this sandbox's directories, */
+#define FD_VIEWS 7     /* and of the system's */
+#define CONTAINER_BASE(fd) (IMAGE_BASE + (u64)((fd) - FD_IMAGE0) * IMAGE_STRIDE) /* of an image or pack */
 #define FD_GRANT0 8  /* slots the broker fills on request (ADDFD with SETFD) */
 #define FD_GRANT_MAX 23
 #define FD_LIMIT 32  /* RLIMIT_NOFILE */

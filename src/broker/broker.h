@@ -39,7 +39,7 @@ struct mount {
     dev_t dev;
     char *allow; /* NUL terminated names, then an empty one; NULL = all */
     struct ctl_mount *record; /* the configuration's record */
-    bool views;   /* files may have exec views */
+    u8 views;     /* files may have exec views: 1 + index of struct views; 0 = none */
 };
 
 struct handle {
@@ -70,7 +70,7 @@ struct hostfs {
 
 struct views {
     int fd; /* the pack; -1 = none */
-    bool private;
+    bool own; /* the sandbox's, else the system's */
     u64 generation, data_end;
     struct view_stat_row *rows; /* a copy, sorted */
     u32 count;
@@ -153,7 +153,7 @@ struct kernel_image {
 struct broker {
     int epoll_fd, k_fd, d_fd, r_fd;
     int kernel_fd;
-    struct views views;
+    struct views views[2]; /* the system's, our own */
     int empty_fd;              /* an empty directory to be chrooted into */
     int image_fd[FD_IMAGE_MAX];
     u64 image_size[FD_IMAGE_MAX];
@@ -250,7 +250,7 @@ s32 hostfs_modify(struct hostfs *fs, struct request *r, struct mount *m); /* hos
 s32 hostfs_setattr_fd(struct hostfs *fs, int fd, const struct wire_attr *want, u64 mask, bool opath);
 
 /* views.c */
-void views_init(struct broker *b, const char *path, bool private_pack);
+void views_init(struct broker *b, const struct ctl_config *c);
 enum wire_view_state views_find(struct broker *b, const struct mount *m, int opath, const struct stat *st, bool make,
                                 struct wire_view *out);
 
@@ -274,7 +274,7 @@ int control_watch(struct broker *b, struct source *s, u32 events);
 void control_accept(struct broker *b);
 void control_event(struct broker *b, struct client *c);
 void client_drop(struct broker *b, struct client *c);
-bool client_has_room(struct client *c);
+bool client_has_room(struct client *c, u32 size);
 int client_send(struct client *c, u32 type, const void *payload, u32 size);
 int client_send_fd(struct client *c, u32 type, int fd);
 void client_number(struct client *c, u32 type, u32 number);

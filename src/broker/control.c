@@ -39,11 +39,11 @@ size_t escape_text(char *out, size_t out_size, const char *text, size_t size)
     return n;
 }
 
-/* Room for much text and, behind it, for all that must not be lost. */
-bool client_has_room(struct client *c)
+/* Room for much text and, behind it, for little, and behind that for all that must not be lost. */
+bool client_has_room(struct client *c, u32 size)
 {
     int queued = 0;
-    return ioctl(c->source.fd, SIOCOUTQ, &queued) < 0 || queued < 98304;
+    return ioctl(c->source.fd, SIOCOUTQ, &queued) < 0 || queued < (size > 64 ? 98304 : 131072);
 }
 
 int client_send(struct client *c, u32 type, const void *payload, u32 size)

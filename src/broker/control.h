@@ -32,7 +32,8 @@ enum ctl_type {
     CTL_EXITED,     /* broker -> client: ctl_number: wait status of the session */
     CTL_TEXT,       /* broker -> client: text */
     CTL_NOTE,       /* broker -> client: one line for the user (missing layers, statistics) */
-    CTL_VIEW,       /* broker -> link: no payload; descriptor: a file whose exec view is wanted in the pack */
+    CTL_VIEW,       /* broker -> link: no payload; descriptor: a file whose exec view is wanted in the pack of the system, */
+    CTL_VIEW_OWN,   /* ... in the sandbox's own */
     CTL_ERROR,      /* broker -> client: text; harena's own failure (exit status 125, or `number` of ctl_error) */
 };
 
@@ -81,7 +82,8 @@ struct ctl_mount {
 #define CTL_MOUNT_ALLOW 1u    /* only the listed names */
 #define CTL_MOUNT_SECRETS 2u  /* hide secrets by name */
 #define CTL_MOUNT_SYSTEM 8u   /* world-readable: no id-mapped mount needed */
-#define CTL_MOUNT_VIEWS 16u   /* its files may have exec views in the pack */
+#define CTL_MOUNT_VIEWS 16u     /* its files may have exec views in the pack of the system */
+#define CTL_MOUNT_VIEWS_OWN 32u /* ... in the pack of this sandbox's directories */
 #define CTL_MOUNT_OPTIONAL 4u /* skip silently when the source does not exist */
 
 struct ctl_config {
@@ -93,7 +95,9 @@ struct ctl_config {
     u32 timeout_ms; /* 0 = none */
     u32 mount_count, mounts_off;
     u32 kernel_off; /* path of the guest kernel's binary */
-    u32 views_off;  /* path of the view pack, 0 = none */
+    u32 views_off;  /* paths of the packs of exec views, the system's and the sandbox's own; 0 = none */
+    u32 views_own_off;
+    u32 pad0;
     char name[64];
     char hostname[65];
     char pad[7];
@@ -102,7 +106,6 @@ struct ctl_config {
 #define CTL_CONFIG_CGROUP 2u /* the limits hold without the broker's help */
 #define CTL_CONFIG_REQUIRE_LAYERS 4u
 #define CTL_CONFIG_NO_PATCH 8u
-#define CTL_CONFIG_VIEWS_PRIVATE 16u /* the pack is for sandboxes of one directory: see wire/view_pin.h */
 
 struct ctl_run {
     struct ctl_header h;

@@ -86,7 +86,7 @@ int hostfs_mount(struct hostfs *fs, struct ctl_mount *record, const char *source
     if (fd < 0)
         return -errno;
     struct stat st;
-    struct statfs sf;
+    struct statfs sf = { 0 };
     int result = 0;
     if (fstat(fd, &st) < 0 || fstatfs(fd, &sf) < 0)
         result = -errno;
@@ -105,7 +105,8 @@ int hostfs_mount(struct hostfs *fs, struct ctl_mount *record, const char *source
     *m = (struct mount){ .root = fd, .kind = record->kind, .flags = record->flags, .ctl_flags = record->ctl_flags,
                          .writable = !(record->flags & (MOUNT_READONLY | MOUNT_OVERLAY)), .dev = st.st_dev,
                          .allow = allow, .record = record };
-    m->views = (record->ctl_flags & CTL_MOUNT_VIEWS) && !m->writable && view_fs_pins(sf.f_type, sf.f_flags & ST_RDONLY);
+    if (!m->writable && view_fs_pins(sf.f_type, sf.f_flags & ST_RDONLY))
+        m->views = record->ctl_flags & CTL_MOUNT_VIEWS ? 1 : record->ctl_flags & CTL_MOUNT_VIEWS_OWN ? 2 : 0;
     return fs->mount_count++;
 }
 
@@ -467,6 +468,28 @@ static s32 op_open(struct hostfs *fs, struct request *r, struct mount *m)
     return 0;
 }
 
+/* Open, read and close of a small file in one. */
+static s32 op_read_path(struct hostfs *fs, struct request *r, struct mount *m)
+{
+    bool hidden;
+    int at = hostfs_walk(fs, m, (char *)r->data, &hidden);
+    if (at < 0)
+        return at;
+    struct stat st;
+    int fd = fstat(at, &st) < 0 ? -errno : !S_ISREG(st.st_mode) ? -EINVAL : hidden ? -EACCES : hostfs_reopen(fs, at, O_RDONLY);
+    close(at);
+    if (fd < 0)
+        return fd;
+    ssize_t n = pread(fd, r->reply + sizeof(struct wire_attr), WIRE_SMALL_MAX, 0);
+    s32 result = n < 0 ? -errno : hostfs_fstat(fs, fd, (struct wire_attr *)r->reply, false);
+    close(fd);
+    if (result < 0)
+        return result;
+    r->head.value = n;
+    r->head.reply_size = sizeof(struct wire_attr) + n;
+    return 0;
+}
+
 static s32 op_statfs(struct request *r, struct mount *m)
 {
     struct statfs sf;
@@ -593,12 +616,14 @@ void hostfs_serve(struct broker *b, struct request *r)
         return;
     }
     struct mount *m = &fs->mounts[r->head.mount];
-    if (op == WIRE_LOOKUP || op == WIRE_READDIR || op == WIRE_READLINK || op == WIRE_OPEN) {
+    if (op == WIRE_LOOKUP || op == WIRE_READDIR || op == WIRE_READLINK || op == WIRE_OPEN ||
+        op == WIRE_READ_PATH) {
         result = hostfs_check_path((char *)r->data, r->head.size);
         if (!result)
             result = op == WIRE_LOOKUP    ? op_lookup(b, r, m)
                      : op == WIRE_READDIR ? op_readdir(fs, r, m)
                      : op == WIRE_OPEN    ? op_open(fs, r, m)
+                     : op == WIRE_READ_PATH ? op_read_path(fs, r, m)
                                           : op_readlink(fs, r, m);
     } else if (op == WIRE_STATFS) {
         result = op_statfs(r, m);

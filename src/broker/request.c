@@ -56,7 +56,7 @@ static s32 serve_procs(struct broker *b, struct request *r, const char *text, si
         struct client *c = &b->clients[i];
         if (c->source.kind != SOURCE_CLIENT || c->procs_token != token)
             continue;
-        if (!client_has_room(c))
+        if (!client_has_room(c, size))
             return -EAGAIN;
         send_text(c, text, size);
         if (!r->head.arg[1]) {
@@ -76,12 +76,8 @@ static void serve_text(struct broker *b, struct request *r)
     size_t n = escape_text(text, sizeof(text), (char *)r->data, r->head.size);
     switch (r->head.op) {
     case WIRE_PANIC: {
-        bool killed = r->head.arg[0] == 137;
-        if (killed)
-            link_error(b, 137, "%s", text);
-        else
-            link_error(b, 125, "the guest kernel gave up, the sandbox ends; its report:\n%s", text);
-        b->status = killed ? 137 : 125;
+        b->status = r->head.arg[0] == 137 ? 137 : 125;
+        link_error(b, b->status, "%s%s", r->head.arg[0] ? "" : "the guest kernel gave up, the sandbox ends; its report:\n", text);
         b->main_done = true;
         spawn_kill(b);
         break;
@@ -96,7 +92,7 @@ static void serve_text(struct broker *b, struct request *r)
     case WIRE_TRACE:
         if (!b->tracer)
             r->head.result = -EPIPE;
-        else if (!client_has_room(b->tracer))
+        else if (!client_has_room(b->tracer, n))
             r->head.result = -EAGAIN;
         else
             send_text(b->tracer, text, n);

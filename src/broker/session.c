@@ -393,9 +393,13 @@ void sessions_settle(struct broker *b)
         }
         if (!drained)
             continue;
-        for (u32 k = 0; k < 3; k++)
-            if (s->stream[k].source.fd >= 0)
-                stream_close(b, &s->stream[k]);
+        for (u32 k = 0; k < 3; k++) { /* whoever still writes there inside is told */
+            u32 flags = s->stream[k].flags;
+            if (s->stream[k].ring == ~0u)
+                continue;
+            stream_close(b, &s->stream[k]);
+            stream_publish(b, &s->stream[k], flags);
+        }
         if (s->main) {
             u32 sig = s->status & 0x7f;
             b->status = sig ? 128 + (int)sig : (int)(s->status >> 8 & 0xff);

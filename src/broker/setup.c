@@ -135,14 +135,11 @@ static void random_id(char *out)
     *p = 0;
 }
 
-/* Opens what the configuration names and writes the boot mail into R. Errors are reported on the link. */
-int setup_boot_mail(struct broker *b)
+/* Opens what the configuration names and describes it in the zeroed m. Returns the mail's size. */
+static int fill_boot_mail(struct broker *b, struct mail_boot *m)
 {
     struct ctl_config *c = b->config;
-    struct mail_boot *m = calloc(1, MAIL_SIZE);
     u32 at = sizeof(*m), in = c->mounts_off;
-    if (!m)
-        return -ENOMEM;
     for (u32 i = 0; i < c->mount_count; i++) {
         struct ctl_mount *cm = (void *)((u8 *)c + in);
         if (in < sizeof(*c) || in > c->h.total || c->h.total - in < sizeof(*cm) || cm->record_size < sizeof(*cm) + 2 ||
@@ -165,14 +162,25 @@ int setup_boot_mail(struct broker *b)
     getrandom(m->seed, sizeof(m->seed), 0);
     snprintf(m->hostname, sizeof(m->hostname), "%.64s", c->hostname);
     random_id(m->boot_id);
-    views_init(b, c->views_off && c->views_off < c->h.total ? (char *)c + c->views_off : NULL,
-               c->flags & CTL_CONFIG_VIEWS_PRIVATE);
-    u32 head[2] = { 1, at };
-    pwrite(b->r_fd, m, at, R_MAIL);
-    pwrite(b->r_fd, head, 8, R_CONTROL_BROKER + offsetof(struct r_control_broker, mail_seq));
-    b->mail_seq = 1;
+    views_init(b, c);
+    return at;
+}
+
+/* Opens what the configuration names and writes the boot mail into R. Errors are reported on the link. */
+int setup_boot_mail(struct broker *b)
+{
+    struct mail_boot *m = calloc(1, MAIL_SIZE);
+    if (!m)
+        return -ENOMEM;
+    int size = fill_boot_mail(b, m);
+    if (size >= 0) {
+        u32 head[2] = { 1, size };
+        pwrite(b->r_fd, m, size, R_MAIL);
+        pwrite(b->r_fd, head, 8, R_CONTROL_BROKER + offsetof(struct r_control_broker, mail_seq));
+        b->mail_seq = 1;
+    }
     free(m);
-    return 0;
+    return MIN(size, 0);
 }
 
 /* ---- dropping ---- */

@@ -51,14 +51,16 @@ static bool put_file(int dir, const char *name, const char *text)
     if (fd < 0)
         return false;
     ssize_t n = write(fd, text, strlen(text));
+    int error = n < 0 ? errno : EIO;
     close(fd);
+    errno = error;
     return n == (ssize_t)strlen(text);
 }
 
-static void report(const struct child *c, const char *step, int error)
+static void report(const struct child *c, const char tag[5], const char *step, int error)
 {
-    struct report r = { .error = error };
-    memcpy(r.tag, error ? "FAIL" : "GOES", 4);
+    struct report r = { .error = error ? error : EINVAL };
+    memcpy(r.tag, tag, 4);
     snprintf(r.step, sizeof(r.step), "%s", step);
     send(c->boot_socket, &r, sizeof(r), MSG_NOSIGNAL);
 }
@@ -66,7 +68,7 @@ static void report(const struct child *c, const char *step, int error)
 #define TRY(what, call)                                                                                                \
     do {                                                                                                               \
         if ((call) < 0) {                                                                                              \
-            report(c, what, errno ?: EINVAL);                                                                          \
+            report(c, "FAIL", what, errno);                                                                             \
             _exit(127);                                                                                                \
         }                                                                                                              \
     } while (0)
@@ -75,7 +77,7 @@ static void report(const struct child *c, const char *step, int error)
 static int place_descriptors(const struct child *c)
 {
     struct broker *b = c->b;
-    int from[9] = { b->k_fd, b->d_fd, b->r_fd, -1, -1, -1, -1, b->views.fd, c->boot_socket };
+    int from[9] = { b->k_fd, b->d_fd, b->r_fd, -1, -1, -1, b->views[1].fd, b->views[0].fd, c->boot_socket };
     for (u32 i = 0; i < b->image_count; i++)
         from[FD_IMAGE0 + i] = b->image_fd[i];
     for (int i = 0; i < 9; i++)
@@ -148,7 +150,7 @@ static void __attribute__((noreturn)) child_main(const struct child *c)
     TRY("limits", setrlimit(RLIMIT_MEMLOCK, &none));
     TRY("limits", set_resource_limits(c));
     prctl(PR_SET_NAME, "harena-kernel");
-    report(c, "", 0);
+    report(c, "GOES", "", 0);
     TRY("mapping the guest kernel", enter_map_image(b->kernel_fd, &b->kernel));
     TRY("descriptors", place_descriptors(c));
     TRY("limits", setrlimit(RLIMIT_NOFILE, &files));

@@ -1,7 +1,8 @@
 /* Exec views of host files: which file has one in the pack, and asking for those that are missing.
  *
- * The pack (image/pack.h, descriptor views.fd, the guests' FD_VIEWS) is written by harena-views, a process of the user who
- * started us; here it is only read, and never mapped: whoever cuts the file short gets an error from pread, not a SIGBUS of
+ * There are two packs (image/pack.h): the system's (FD_VIEWS in the guest) and one of this sandbox's directories (FD_VIEWS_OWN; it
+ * may be missing in the first run, and is then made for the next). They are written by harena-views, a process of the user
+ * who started us; here they are only read, and never mapped: whoever cuts the file short gets an error from pread, not a SIGBUS of
  * ours. Its stat rows are copied into memory and read again when a look-up misses and a header has another generation, so that
  * a hit costs no system call.
  *
@@ -76,9 +77,8 @@ static const struct view_stat_row *find(const struct views *v, const struct stat
 }
 
 /* Asks for the view of a file, once. */
-static enum wire_view_state ask(struct broker *b, int opath, const struct stat *st)
+static enum wire_view_state ask(struct broker *b, struct views *v, int opath, const struct stat *st)
 {
-    struct views *v = &b->views;
     for (u32 i = 0; i < v->asked_count; i++)
         if (v->asked[i].dev == st->st_dev && v->asked[i].ino == st->st_ino && v->asked[i].ctime_ns == ns(st->st_ctim))
             return monotonic_ns() - v->asked[i].when < ANSWER_NS ? WIRE_VIEW_PENDING : WIRE_VIEW_NONE;
@@ -87,7 +87,7 @@ static enum wire_view_state ask(struct broker *b, int opath, const struct stat *
     int fd = hostfs_reopen(&b->fs, opath, O_RDONLY);
     if (fd < 0)
         return WIRE_VIEW_NONE;
-    int r = client_send_fd(b->link, CTL_VIEW, fd);
+    int r = client_send_fd(b->link, v->own ? CTL_VIEW_OWN : CTL_VIEW, fd);
     close(fd);
     if (r < 0)
         return WIRE_VIEW_NONE;
@@ -103,30 +103,34 @@ static enum wire_view_state ask(struct broker *b, int opath, const struct stat *
 enum wire_view_state views_find(struct broker *b, const struct mount *m, int opath, const struct stat *st, bool make,
                                 struct wire_view *out)
 {
-    struct views *v = &b->views;
     struct timespec now;
-    if (v->fd < 0 || !m->views || st->st_size < FILE_MIN || st->st_size > VIEW_FILE_MAX ||
-        clock_gettime(CLOCK_REALTIME, &now) < 0 ||
-        !view_stat_pins(v->private, st->st_uid, st->st_mode, st->st_ctim.tv_sec, now.tv_sec))
+    if (!m->views || st->st_size < FILE_MIN || st->st_size > VIEW_FILE_MAX || clock_gettime(CLOCK_REALTIME, &now) < 0)
         return WIRE_VIEW_NONE;
-    const struct view_stat_row *r = find(v, st);
-    if (!r && reload(v))
+    struct views *v = &b->views[m->views - 1];
+    if (!view_stat_pins(v->own, st->st_uid, st->st_mode, st->st_ctim.tv_sec, now.tv_sec))
+        return WIRE_VIEW_NONE;
+    const struct view_stat_row *r = v->fd < 0 ? NULL : find(v, st);
+    if (!r && v->fd >= 0 && reload(v))
         r = find(v, st);
     if (r) {
-        *out = (struct wire_view){ .entry_off = r->entry_off, .data_end = v->data_end };
+        *out = (struct wire_view){ .pack = v->own ? FD_VIEWS_OWN : FD_VIEWS, .entry_off = r->entry_off, .data_end = v->data_end };
         return WIRE_VIEW_READY;
     }
-    return make ? ask(b, opath, st) : WIRE_VIEW_NONE;
+    enum wire_view_state s = make ? ask(b, v, opath, st) : WIRE_VIEW_NONE;
+    return v->fd < 0 ? WIRE_VIEW_NONE : s;
 }
 
-void views_init(struct broker *b, const char *path, bool private_pack)
+void views_init(struct broker *b, const struct ctl_config *c)
 {
-    struct views *v = &b->views;
-    v->fd = path && *path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
-    v->private = private_pack;
-    struct stat st;
-    if (v->fd >= 0 && (fstat(v->fd, &st) < 0 || !S_ISREG(st.st_mode) || !reload(v))) {
-        close(v->fd);
-        v->fd = -1;
+    for (int i = 0; i < 2; i++) {
+        struct views *v = &b->views[i];
+        u32 off = i ? c->views_own_off : c->views_off;
+        struct stat st;
+        v->own = i;
+        v->fd = off && off < c->h.total ? open((const char *)c + off, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+        if (v->fd >= 0 && (fstat(v->fd, &st) < 0 || !S_ISREG(st.st_mode) || !reload(v))) {
+            close(v->fd);
+            v->fd = -1;
+        }
     }
 }

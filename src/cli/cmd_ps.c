@@ -96,7 +96,7 @@ static int show_processes(const char *name, bool json)
         for (int i = 0; i < n; i++)
             json_array_append_new(all, json_pack("{s:i, s:i, s:i, s:I, s:s#, s:i, s:I, s:I, s:o}", "pid", (int)p[i].pid, "ppid",
                 (int)p[i].ppid, "pgid", (int)p[i].pgid, "uid", (json_int_t)p[i].uid, "state", &p[i].state, 1, "threads",
-                (int)p[i].threads, "mapped", (json_int_t)(p[i].mapped_kib << 10), "age", (json_int_t)p[i].age, "command",
+                (int)p[i].threads, "mapped", (json_int_t)p[i].mapped_kib * 1024, "age", (json_int_t)p[i].age, "command",
                 text(p[i].command)));
         harena_processes_free(p, n);
         return finish_json(all);

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cli/cli.h"
 #include "broker/control.h"
+#include <errno.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
@@ -177,8 +178,14 @@ static int build_mounts(struct options *o)
     static char source[PATH_MAX];
     const char *root = o->image ?: o->root;
     if (root) {
-        if (!realpath(root, source))
-            return fail(125, "%s %s: %m", o->image ? "--image" : "--root", root);
+        struct stat st;
+        const char *option = o->image ? "--image" : "--root";
+        if (!realpath(root, source) || stat(source, &st) < 0)
+            return fail(125, "%s %s: %m", option, root);
+        if (o->image ? !S_ISREG(st.st_mode) : !S_ISDIR(st.st_mode))
+            return fail(125, "%s %s: not a %s", option, root, o->image ? "file" : "directory");
+        if (access(source, o->image ? R_OK : R_OK | X_OK) < 0)
+            return fail(125, "%s %s: %m", option, root);
         harena_mounts_add(&o->mounts, o->image ? MOUNT_IMAGE : MOUNT_HOSTFS, MOUNT_OVERLAY, "/", source);
         harena_mounts_system(&o->mounts);
         o->command.cwd = o->workdir ?: "/";
@@ -229,7 +236,11 @@ int run_with(int argc, char **argv, struct trace_out *trace, const u64 calls[8])
         harena_trace(s, calls, NULL);
     struct session_options so = { .tty = o.command.tty, .program = o.command.argv[0], .cwd = o.command.cwd,
                                   .user = o.command.user, .trace = trace };
-    harena_start(s, &o.command, &err); /* when it fails, the broker has said why, or its end is an event */
+    if (harena_start(s, &o.command, &err) < 0 && errno == E2BIG) { /* other failures: the broker has said why, or its end is an event */
+        session_restore();
+        harena_close(s);
+        return fail_error(&err);
+    }
     status = session_run(s, &so);
     harena_close(s);
     return status;

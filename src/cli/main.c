@@ -107,8 +107,10 @@ int main(int argc, char **argv)
         return 125;
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+        if (argc > 2 && !command_find(argv[2]))
+            return fail(125, "unknown command '%s'; `harena help` lists them", argv[2]);
         print_help(stdout, argc > 2 ? argv[2] : NULL);
-        return 0;
+        return fflush(stdout) ? fail(125, "cannot write: %m") : 0;
     }
     if (!strcmp(argv[1], "--version"))
         return cmd_version(1, argv + 1);

@@ -112,6 +112,8 @@ static int start_failed(const struct session_options *o, u32 value)
                     error == ENOENT ? "no such directory" : error == ENOTDIR ? "not a directory" : strerror(error));
     if (step == SPAWN_STEP_USER)
         return fail(125, "-u %s: %s", o->user ?: "0", error == ENOENT ? "no such user or group in the sandbox" : strerror(error));
+    if (error == ENOENT && strchr(o->program, '/'))
+        return fail(127, "%s: not found in the sandbox, or the interpreter it names is not", o->program);
     return error == ENOENT ? fail(127, "%s: not found in the sandbox", o->program)
                            : fail(126, "%s: cannot be run in the sandbox: %s", o->program, strerror(error));
 }

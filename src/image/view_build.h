@@ -26,6 +26,7 @@ int view_build(const u8 *file, u64 size, struct view_blob *blob, struct view_sta
  * memory and time (seconds). Forks, so the caller should be single-threaded or hold no locks malloc needs.
  * In addition -EFAULT: the child was killed or its answer is not a valid view. */
 int view_build_jailed(const u8 *file, u64 size, struct view_blob *blob);
+extern u32 view_jail_seconds; /* of cpu time, 60 unless set */
 
 /* Moves a blob to its place in a container: adds `base` to the offsets, sets key and checksum. Returns the entry. */
 struct view_entry *view_blob_place(struct view_blob *blob, u64 base, const u8 key[VIEW_KEY_SIZE]);

@@ -31,7 +31,6 @@
 #endif
 #endif
 
-#define JAIL_CPU_SECONDS 60
 #define JAIL_AS_EXTRA (6ull << 30)
 
 struct result {
@@ -41,6 +40,8 @@ struct result {
 
 #define RESULT_DATA PAGE_SIZE
 
+u32 view_jail_seconds = 60;
+
 static bool enter_jail(u64 input)
 {
     static const int allowed[] = {SYS_mmap, SYS_munmap, SYS_mremap, SYS_brk, SYS_madvise, SYS_exit, SYS_exit_group,
@@ -49,7 +50,7 @@ static bool enter_jail(u64 input)
                                   SYS_sigaltstack,
 #endif
     };
-    struct rlimit as = {input + JAIL_AS_EXTRA, input + JAIL_AS_EXTRA}, cpu = {JAIL_CPU_SECONDS, JAIL_CPU_SECONDS},
+    struct rlimit as = {input + JAIL_AS_EXTRA, input + JAIL_AS_EXTRA}, cpu = {view_jail_seconds, view_jail_seconds},
                   zero = {0, 0};
     struct sock_filter f[8 + ARRAY_COUNT(allowed)];
     struct sock_fprog prog = {.filter = f};

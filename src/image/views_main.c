@@ -1,11 +1,13 @@
-/* harena-views DIR shared|private: fills the pack of exec views in DIR with the files whose descriptors arrive on descriptor 0
- * (a SOCK_SEQPACKET socket; one descriptor a packet), until the other end is closed and the queue is empty.
+/* harena-views SYSTEM-DIR OWN-DIR: fills the packs of exec views in the two directories (either may be "") with the files whose
+ * descriptors arrive on descriptor 0 (a SOCK_SEQPACKET socket; one descriptor a packet, whose byte is 's' or 'o'), until
+ * the other end is closed and the queue is empty.
  *
  * Started by the runtime library when the first view is missing; it detaches, so that a sandbox that ends at once does not
  * wait for it and the terminal's signals do not reach it. The descriptors come from the broker, which chose the files; what is in
  * them is hostile: only the copy and the hash happen here, everything that looks at the content in a jail
  * (image/view_jail.c). Nothing is answered: the pack tells. A file that cannot be added is left out. */
 #include "image/pack.h"
+#include "image/view_build.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,10 +24,12 @@
 #define QUEUE_MAX 512
 #define SHARED_MAX (1ull << 30)
 #define PRIVATE_MAX (256ull << 20)
+#define FILE_SECONDS 10 /* of cpu time for one file, and for all: hostile ones may be made to be slow */
+#define ALL_SECONDS 60
 #define PACKS_MAX 8 /* packs of single directories that are kept */
 
-/* A descriptor, -1 at the end. */
-static int receive(void)
+/* A descriptor, -1 at the end. *own: for which pack. */
+static int receive(bool *own)
 {
     union {
         struct cmsghdr h;
@@ -47,6 +51,7 @@ static int receive(void)
         if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
             continue;
         memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+        *own = byte == 'o';
         return fd;
     }
 }
@@ -106,17 +111,25 @@ static void remove_old(const char *dir)
     closedir(d);
 }
 
+static bool tired(void)
+{
+    struct rusage u;
+
+    return getrusage(RUSAGE_CHILDREN, &u) || u.ru_utime.tv_sec + u.ru_stime.tv_sec > ALL_SECONDS;
+}
+
 int main(int argc, char **argv)
 {
-    struct pack_options o = {.max_size = SHARED_MAX};
+    static const struct pack_options options[2] = {{.max_size = SHARED_MAX}, {.max_size = PRIVATE_MAX, .private = true}};
     struct rlimit none = {0, 0};
     struct view_entry e;
-    struct pack *p;
+    struct pack *p[2] = {0};
+    bool closed[2] = {0}, own;
     u32 done = 0;
     int fd;
 
-    if (argc != 3 || (strcmp(argv[2], "shared") && strcmp(argv[2], "private"))) {
-        fprintf(stderr, "usage: harena-views DIR shared|private (started by harena itself)\n");
+    if (argc != 3) {
+        fprintf(stderr, "usage: harena-views SYSTEM-DIR OWN-DIR (started by harena itself)\n");
         return 2;
     }
     switch (fork()) {
@@ -132,20 +145,18 @@ int main(int argc, char **argv)
     prctl(PR_SET_DUMPABLE, 0);
     setrlimit(RLIMIT_CORE, &none);
     umask(077);
-    o.private = !strcmp(argv[2], "private");
-    if (o.private)
-        o.max_size = PRIVATE_MAX;
-    if (pack_open(argv[1], &o, &p))
-        return 1;
-    while (done++ < QUEUE_MAX && (fd = receive()) >= 0) {
-        int r = pack_add(p, fd, &e, NULL);
+    view_jail_seconds = FILE_SECONDS;
+    while (done++ < QUEUE_MAX && !tired() && (fd = receive(&own)) >= 0) {
+        int r;
 
+        if (!p[own] && !closed[own] && (!argv[1 + own][0] || pack_open(argv[1 + own], &options[own], &p[own])))
+            closed[own] = true;
+        r = closed[own] ? 0 : pack_add(p[own], fd, &e, NULL);
         close(fd);
         if (r == -ENOSPC || r == -ESTALE) /* the next sandbox starts a new file */
-            break;
+            closed[own] = true;
     }
-    pack_close(p);
-    if (o.private)
-        remove_old(argv[1]);
+    if (p[1])
+        remove_old(argv[2]);
     return 0;
 }

@@ -13,6 +13,7 @@ struct harena_sandbox {
     char name[64], id[16];
     char root[256]; /* for harena_list */
     int link;       /* socket to the broker */
+    pid_t guard;    /* guard.c; 0 = not yet, -1 = not any more */
     pid_t broker;   /* 0 = only connected to */
     int broker_pidfd; /* -1 = our own child */
     bool exited;    /* the broker was reaped */
@@ -24,11 +25,13 @@ struct harena_sandbox {
     u8 *message;    /* the last event's */
     bool closed;
     char note[256]; /* to be told once, before other events */
-    char *views_dir; /* of the pack of exec views, NULL = none */
-    bool views_private;
+    char *views_dir[2]; /* of the packs of exec views, the system's and our own; NULL = none */
     int views;      /* socket to harena-views, -1 = not started */
     char *views_program;
 };
+
+/* Never NULL: without memory the program ends. */
+void *grow(void *old, size_t size);
 
 /* programs.c */
 int find_program(const char *libexec, const char *name, const char *build_sub, char out[PATH_MAX], struct harena_error *err);
@@ -46,6 +49,13 @@ int state_connect(const char *name, struct harena_error *err);
 int state_empty_dir(int base_fd, struct harena_error *err);
 void state_sweep(int base_fd);
 
+void state_remove_unlocked(int base_fd, const char *name);
+
+/* guard.c */
+#define GUARD_AFTER_MS 50
+void guard_start(struct harena_sandbox *s);
+void guard_end(struct harena_sandbox *s);
+
 /* cgroup.c */
 int cgroup_create(struct harena_sandbox *s, u64 memory_max, u32 pids_max, struct harena_error *err);
 void cgroup_add(struct harena_sandbox *s, pid_t pid);
@@ -55,9 +65,12 @@ u64 cgroup_memory(const char *path);
 bool cgroup_out_of_memory(const struct harena_sandbox *s);
 
 /* views.c */
-bool views_choose(struct harena_sandbox *s, const struct harena_config *c, char path[PATH_MAX]);
-bool views_mount(const struct harena_mount *m);
-void views_build(struct harena_sandbox *s, int fd);
+struct views_choice {
+    char path[2][PATH_MAX]; /* of the pack files, "" = none */
+};
+void views_choose(struct harena_sandbox *s, const struct harena_config *c, struct views_choice *v);
+u32 views_mount_flags(const struct harena_sandbox *s, const struct harena_mount *m); /* CTL_MOUNT_VIEWS* */
+void views_build(struct harena_sandbox *s, bool own, int fd);
 void views_close(struct harena_sandbox *s);
 
 /* watch.c */

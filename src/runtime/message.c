@@ -16,6 +16,14 @@
 #include <termios.h>
 #include <unistd.h>
 
+void *grow(void *old, size_t size)
+{
+    void *p = realloc(old, size);
+    if (!p)
+        abort();
+    return p;
+}
+
 /* message: starts with a ctl_header whose type is set; size bytes in all. */
 int message_send(int fd, void *message, u32 size, const int *fds, u32 fd_count, struct harena_error *err)
 {
@@ -24,6 +32,7 @@ int message_send(int fd, void *message, u32 size, const int *fds, u32 fd_count, 
     u32 left = size - sizeof(*h);
     bool first = true;
     if (size > CTL_MESSAGE_MAX) {
+        errno = E2BIG;
         harena_error_set(err, 125, "arguments and environment are too long (at most %u bytes)", CTL_MESSAGE_MAX);
         return -1;
     }
@@ -83,7 +92,7 @@ int message_receive(int fd, u8 **out, int *passed, struct harena_error *err)
                             .msg_controllen = passed ? sizeof(control) : 0 };
         ssize_t n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
         struct cmsghdr *cm = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-        if (cm && cm->cmsg_level == SOL_SOCKET && cm->cmsg_type == SCM_RIGHTS && *passed < 0)
+        if (cm && cm->cmsg_level == SOL_SOCKET && cm->cmsg_type == SCM_RIGHTS && passed && *passed < 0)
             memcpy(passed, CMSG_DATA(cm), sizeof(int));
         /* a broker that ended with unread messages of ours resets the socket once; what it said is still to be read */
         if (n < 0 && (errno == EINTR || errno == ECONNRESET))

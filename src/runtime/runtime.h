@@ -2,7 +2,8 @@
  *
  * Every function that can fail returns 0 or a descriptor/count, or -1 with one clear line in *err. Strings in the structures
  * belong to the caller and are only read during the call. Handles are not thread safe; different handles may be used from
- * different threads. Nothing here installs signal handlers; a sandbox ends when its handle is closed or its process dies. */
+ * different threads. Nothing here installs signal handlers; a sandbox ends when its handle is closed or its process dies.
+ * Child processes: the broker, and for sandboxes that live longer a guard that cleans up if the caller is killed. */
 #ifndef HARENA_RUNTIME_RUNTIME_H
 #define HARENA_RUNTIME_RUNTIME_H
 

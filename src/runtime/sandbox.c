@@ -37,9 +37,7 @@ static u32 block_add(struct block *b, const void *data, u32 size)
 {
     if (b->size + size > b->room) {
         b->room = (b->size + size) * 2 + 4096;
-        b->data = realloc(b->data, b->room);
-        if (!b->data)
-            abort();
+        b->data = grow(b->data, b->room);
     }
     u32 at = b->size;
     if (data)
@@ -52,14 +50,14 @@ static u32 block_add(struct block *b, const void *data, u32 size)
 
 static u32 block_string(struct block *b, const char *s) { return block_add(b, s, strlen(s) + 1); }
 
-static void add_mount(struct block *b, const struct harena_mount *m, bool views)
+static void add_mount(struct block *b, const struct harena_mount *m, u32 more_flags)
 {
     u32 start = b->size;
     struct ctl_mount r = {
         .kind = m->kind, .flags = m->flags, .size = m->size,
         .ctl_flags = (m->allow ? CTL_MOUNT_ALLOW : 0) | (m->hide_secrets ? CTL_MOUNT_SECRETS : 0) |
                      (m->optional ? CTL_MOUNT_OPTIONAL : 0) | (m->system ? CTL_MOUNT_SYSTEM : 0) |
-                     (views && views_mount(m) ? CTL_MOUNT_VIEWS : 0),
+                     more_flags,
     };
     block_add(b, &r, sizeof(r));
     block_string(b, m->target);
@@ -75,26 +73,28 @@ static int send_config(struct harena_sandbox *s, const struct harena_config *c, 
                        struct harena_error *err)
 {
     struct block b = { 0 };
-    char pack[PATH_MAX];
-    bool views = views_choose(s, c, pack);
+    struct views_choice views;
+    views_choose(s, c, &views);
     struct ctl_config head = {
         .h.type = CTL_CONFIG, .version = CTL_VERSION, .memory_max = c->memory_max, .pids_max = c->pids_max,
         .timeout_ms = c->timeout_ms, .mount_count = c->mount_count,
         .flags = (c->verbose ? CTL_CONFIG_VERBOSE : 0) | (s->memory_held ? CTL_CONFIG_CGROUP : 0) |
-                 (c->require_layers ? CTL_CONFIG_REQUIRE_LAYERS : 0) | (c->no_patch ? CTL_CONFIG_NO_PATCH : 0) |
-                 (views && s->views_private ? CTL_CONFIG_VIEWS_PRIVATE : 0),
+                 (c->require_layers ? CTL_CONFIG_REQUIRE_LAYERS : 0) | (c->no_patch ? CTL_CONFIG_NO_PATCH : 0),
     };
     snprintf(head.name, sizeof(head.name), "%s", s->name);
     snprintf(head.hostname, sizeof(head.hostname), "%s", c->hostname ?: s->name);
     block_add(&b, &head, sizeof(head));
-    u32 kernel_off = block_string(&b, kernel), views_off = views ? block_string(&b, pack) : 0;
+    u32 kernel_off = block_string(&b, kernel), views_off[2];
+    for (int i = 0; i < 2; i++)
+        views_off[i] = views.path[i][0] ? block_string(&b, views.path[i]) : 0;
     block_add(&b, NULL, -b.size & 7);
     u32 mounts_off = b.size;
     for (u32 i = 0; i < c->mount_count; i++)
-        add_mount(&b, &c->mounts[i], views);
+        add_mount(&b, &c->mounts[i], views_mount_flags(s, &c->mounts[i]));
     ((struct ctl_config *)b.data)->kernel_off = kernel_off;
     ((struct ctl_config *)b.data)->mounts_off = mounts_off;
-    ((struct ctl_config *)b.data)->views_off = views_off;
+    ((struct ctl_config *)b.data)->views_off = views_off[0];
+    ((struct ctl_config *)b.data)->views_own_off = views_off[1];
     int fds[3] = { state_empty_dir(s->base_fd, err), listener, s->state_fd };
     int r = fds[0] < 0 ? -1 : message_send(s->link, b.data, b.size, fds, listener >= 0 ? 3 : 1, err);
     if (fds[0] >= 0)
@@ -247,12 +247,25 @@ static void decode(struct harena_sandbox *s, struct harena_event *e)
     }
 }
 
+/* Until there is a message, or a signal of the mask: -1. Who waits for long gets a guard. */
+static int wait_for_broker(struct harena_sandbox *s, const sigset_t *mask)
+{
+    struct pollfd p = { .fd = s->link, .events = POLLIN };
+    const struct timespec soon = { .tv_nsec = GUARD_AFTER_MS * 1000000l };
+    bool wants_guard = s->broker && !s->guard;
+    int ready = wants_guard ? ppoll(&p, 1, &soon, mask) : 0;
+    if (ready == 0 && wants_guard)
+        guard_start(s);
+    if (ready == 0 && mask)
+        ready = ppoll(&p, 1, NULL, mask);
+    return mask ? ready : 0;
+}
+
 int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_event *e, struct harena_error *err)
 {
     free(s->message);
     s->message = NULL;
     *e = (struct harena_event){ .type = HARENA_EVENT_NONE, .text = "" };
-    struct pollfd p = { .fd = s->link, .events = POLLIN };
     if (s->note[0]) {
         s->message = (u8 *)strdup(s->note);
         s->note[0] = 0;
@@ -266,16 +279,17 @@ int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_ev
         return 0;
     }
     for (;;) {
-        if (mask && ppoll(&p, 1, NULL, mask) < 0) {
+        if (wait_for_broker(s, mask) < 0) {
             if (errno == EINTR)
                 return 0;
             harena_error_set(err, 125, "cannot wait for the sandbox: %s", strerror(errno));
             return -1;
         }
         int passed, r = message_receive(s->link, &s->message, &passed, err);
-        bool view = r > 0 && ((struct ctl_header *)s->message)->type == CTL_VIEW;
+        u32 type = r > 0 ? ((struct ctl_header *)s->message)->type : 0;
+        bool view = type == CTL_VIEW || type == CTL_VIEW_OWN;
         if (view && passed >= 0)
-            views_build(s, passed);
+            views_build(s, type == CTL_VIEW_OWN, passed);
         if (passed >= 0)
             close(passed);
         if (r < 0)
@@ -330,7 +344,7 @@ int harena_wait(struct harena_sandbox *s, int *wait_status, struct harena_error 
             if (cgroup_out_of_memory(s))
                 harena_error_set(err, 137, "out of memory: the sandbox reached its limit and was killed; raise --memory");
             else if (!failed)
-                harena_error_set(err, 125, "the broker ended unexpectedly");
+                harena_error_set(err, 125, s->broker ? "the broker ended unexpectedly" : "the sandbox has ended");
             return -1;
         }
     }
@@ -382,6 +396,7 @@ void harena_close(struct harena_sandbox *s)
     if (s->link >= 0)
         close(s->link); /* the broker ends the sandbox if it still runs */
     reap(s);
+    guard_end(s);
     cgroup_remove(s->cgroups, s->cgroup_count);
     for (u32 i = 0; i < s->cgroup_count; i++)
         free(s->cgroups[i]);

@@ -129,6 +129,16 @@ static void remove_dead(int base_fd, int dir_fd, const char *name)
     state_remove(base_fd, dir_fd, name);
 }
 
+/* For the guard, which holds no lock: of a sandbox that is dead. Only system calls. */
+void state_remove_unlocked(int base_fd, const char *name)
+{
+    int fd = take_directory(base_fd, name);
+    if (fd < 0)
+        return;
+    state_remove(base_fd, fd, name);
+    close(fd);
+}
+
 void state_remove(int base_fd, int dir_fd, const char *name)
 {
     unlinkat(dir_fd, "control", 0);
@@ -200,27 +210,6 @@ int state_write_info(struct harena_sandbox *s, const char *const *argv)
     return result;
 }
 
-int state_connect(const char *name, struct harena_error *err)
-{
-    if (!name_valid(name)) {
-        harena_error_set(err, 125, "invalid name '%s'", name);
-        return -1;
-    }
-    int base = state_base(err);
-    if (base < 0)
-        return -1;
-    struct sockaddr_un a = { .sun_family = AF_UNIX };
-    snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%.60s/control", base, name);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (connect(fd, (void *)&a, sizeof(a)) < 0) {
-        harena_error_set(err, 125, "no running sandbox is named '%s'; `harena ps` lists them", name);
-        close(fd);
-        fd = -1;
-    }
-    close(base);
-    return fd;
-}
-
 /* Calls back for every sandbox that lives, removes the others. */
 static void walk(int base_fd, void (*alive)(int dir_fd, const char *name, void *arg), void *arg)
 {
@@ -251,6 +240,60 @@ static void walk(int base_fd, void (*alive)(int dir_fd, const char *name, void *
         close(fd);
 }
 
+struct by_id {
+    const char *id;
+    char name[64];
+};
+
+static void match_id(int dir_fd, const char *name, void *arg)
+{
+    struct by_id *search = arg;
+    int fd = openat(dir_fd, "info.json", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    json_t *info = fd >= 0 ? json_loadfd(fd, 0, NULL) : NULL;
+    const char *id = json_string_value(json_object_get(info, "id"));
+    if (id && !strcmp(id, search->id))
+        snprintf(search->name, sizeof(search->name), "%.63s", name);
+    json_decref(info);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* By name, or else by id. */
+int state_connect(const char *name, struct harena_error *err)
+{
+    if (!name_valid(name)) {
+        harena_error_set(err, 125, "invalid name '%s'", name);
+        return -1;
+    }
+    int base = state_base(err);
+    if (base < 0)
+        return -1;
+    struct sockaddr_un a = { .sun_family = AF_UNIX };
+    snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%.60s/control", base, name);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        harena_error_set(err, 125, "cannot make a socket: %s", strerror(errno));
+        close(base);
+        return -1;
+    }
+    bool ok = connect(fd, (void *)&a, sizeof(a)) == 0;
+    if (!ok) {
+        struct by_id search = { .id = name };
+        walk(base, match_id, &search);
+        if (search.name[0]) {
+            snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%.60s/control", base, search.name);
+            ok = connect(fd, (void *)&a, sizeof(a)) == 0;
+        }
+    }
+    if (!ok) {
+        harena_error_set(err, 125, "no running sandbox is named '%s'; `harena ps` lists them", name);
+        close(fd);
+        fd = -1;
+    }
+    close(base);
+    return fd;
+}
+
 void state_sweep(int base_fd) { walk(base_fd, NULL, NULL); }
 
 struct listing {
@@ -269,7 +312,7 @@ static void list_one(int dir_fd, const char *name, void *arg)
         return;
     if (l->count == l->room) {
         l->room = l->room ? l->room * 2 : 16;
-        l->list = realloc(l->list, l->room * sizeof(*l->list));
+        l->list = grow(l->list, l->room * sizeof(*l->list));
     }
     struct harena_info *i = &l->list[l->count++];
     memset(i, 0, sizeof(*i));

@@ -1,11 +1,12 @@
 /* Exec views of host files: which pack (image/pack.h) a sandbox gets, and who fills it.
  *
- * A sandbox can read every file in its pack, so what is in a pack decides who may have it:
- * - CACHE/views, shared by all sandboxes of the user: files of root that everybody may read, from the system's directories
- *   (mounts with `system`: /usr, /lib ...), which every sandbox on the default root sees anyway;
- * - CACHE/views-DEV-INO for sandboxes with the host directory DEV:INO as their root: whoever has that root can read it all.
- * Other directories (the current one, volumes) have no views: their programs run by traps.
- * Mounts the guest may write to have none either.
+ * A sandbox can read every file in the packs it has, so what is in a pack decides who may have it:
+ * - CACHE/views, the system's pack, for all sandboxes of the user that show the system's directories (mounts with `system`: /usr,
+ *   /lib ...): files there that belong to root and everybody may read;
+ * - CACHE/views-DEV-INO..., an own pack for the other directories of a sandbox (root, current directory, volumes): the name says
+ *   which ones, so that only sandboxes that have exactly the same directories share it.
+ * Mounts the guest may write to are left out: their programs run by traps. An own pack is made when there is something to
+ * put in; only the one of a root directory (--root) is there from the start.
  *
  * CACHE is $HARENA_CACHE, for root /var/cache/harena, else $XDG_CACHE_HOME/harena or ~/.cache/harena. When it cannot be used
  * nothing is said: programs run, only slower.
@@ -25,6 +26,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "image/pack.h"
+
+#define OWN_MAX 6 /* directories in one own pack */
 
 static bool make_dirs(char *path)
 {
@@ -53,43 +56,68 @@ static bool cache_dir(char path[PATH_MAX])
     return n > 0 && n < PATH_MAX - 64 && make_dirs(path);
 }
 
-static bool is_root_mount(const struct harena_mount *m)
+static bool readable_only(const struct harena_mount *m)
 {
-    return m->kind == MOUNT_HOSTFS && !m->system && (m->flags & (MOUNT_READONLY | MOUNT_OVERLAY)) && !strcmp(m->target, "/");
+    return m->kind == MOUNT_HOSTFS && m->flags & (MOUNT_READONLY | MOUNT_OVERLAY);
 }
 
-bool views_mount(const struct harena_mount *m)
+u32 views_mount_flags(const struct harena_sandbox *s, const struct harena_mount *m)
 {
-    return (m->kind == MOUNT_HOSTFS && m->system && (m->flags & (MOUNT_READONLY | MOUNT_OVERLAY))) || is_root_mount(m);
+    if (!readable_only(m) || !s->views_dir[!m->system])
+        return 0;
+    return m->system ? CTL_MOUNT_VIEWS : CTL_MOUNT_VIEWS_OWN;
 }
 
-/* Chooses the pack, makes it if need be and gives the path of its file. */
-bool views_choose(struct harena_sandbox *s, const struct harena_config *c, char path[PATH_MAX])
+static int by_text(const void *a, const void *b) { return strcmp(a, b); }
+
+/* The name of the own pack: all directories that go into it; "" when there are none, or too many. */
+static void own_name(const struct harena_config *c, char name[PATH_MAX])
 {
-    char dir[PATH_MAX];
-    const struct harena_mount *root = NULL;
-    bool any = false;
+    char part[OWN_MAX][48];
+    u32 count = 0, n;
     struct stat st;
-    if (c->no_patch || !s->views_program)
-        return false;
     for (u32 i = 0; i < c->mount_count; i++) {
-        any |= views_mount(&c->mounts[i]);
-        if (is_root_mount(&c->mounts[i]))
-            root = &c->mounts[i];
+        const struct harena_mount *m = &c->mounts[i];
+        if (!readable_only(m) || m->system || stat(m->source, &st) < 0)
+            continue;
+        if (count == OWN_MAX)
+            count = 0, i = c->mount_count;
+        else
+            snprintf(part[count++], sizeof(part[0]), "-%lx-%lx%s", (unsigned long)st.st_dev, (unsigned long)st.st_ino,
+                     m->hide_secrets ? "" : "s");
     }
-    if (!any || !cache_dir(dir) || (root && stat(root->source, &st) < 0))
-        return false;
-    s->views_private = root != NULL;
-    size_t n = strlen(dir);
-    if (root)
-        snprintf(dir + n, sizeof(dir) - n, "/views-%lx-%lx", (unsigned long)st.st_dev, (unsigned long)st.st_ino);
+    qsort(part, count, sizeof(part[0]), by_text);
+    n = count ? snprintf(name, PATH_MAX, "views") : 0;
+    name[n] = 0;
+    for (u32 i = 0; i < count; i++)
+        n += snprintf(name + n, PATH_MAX - n, "%s", part[i]);
+}
+
+/* Chooses the packs and gives the paths of their files. */
+void views_choose(struct harena_sandbox *s, const struct harena_config *c, struct views_choice *v)
+{
+    char dir[PATH_MAX], name[PATH_MAX], full[PATH_MAX];
+    bool system = false, root = false;
+    v->path[0][0] = v->path[1][0] = 0;
+    if (c->no_patch || !s->views_program)
+        return;
+    for (u32 i = 0; i < c->mount_count; i++) {
+        system |= readable_only(&c->mounts[i]) && c->mounts[i].system;
+        root |= readable_only(&c->mounts[i]) && !c->mounts[i].system && !strcmp(c->mounts[i].target, "/");
+    }
+    own_name(c, name);
+    if ((!system && !name[0]) || !cache_dir(dir))
+        return;
+    struct pack_options o = { .no_sync = true };
+    if (system && snprintf(full, PATH_MAX, "%s/views", dir) < PATH_MAX && !pack_current(full, &o, v->path[0], PATH_MAX))
+        s->views_dir[0] = strdup(full);
+    if (!name[0] || snprintf(full, PATH_MAX, "%s/%s", dir, name) >= PATH_MAX)
+        return;
+    o.private = true;
+    if ((root || access(full, F_OK) == 0) && pack_current(full, &o, v->path[1], PATH_MAX))
+        v->path[1][0] = 0; /* it cannot be used */
     else
-        snprintf(dir + n, sizeof(dir) - n, "/views");
-    struct pack_options o = { .private = s->views_private };
-    if (pack_current(dir, &o, path, PATH_MAX) < 0)
-        return false;
-    s->views_dir = strdup(dir);
-    return s->views_dir != NULL;
+        s->views_dir[1] = strdup(full);
 }
 
 static void start(struct harena_sandbox *s)
@@ -108,7 +136,7 @@ static void start(struct harena_sandbox *s)
     posix_spawn_file_actions_addopen(&fa, 1, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_addopen(&fa, 2, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_addclosefrom_np(&fa, 3);
-    char *const argv[] = { "harena-views", s->views_dir, s->views_private ? "private" : "shared", NULL };
+    char *const argv[] = { "harena-views", s->views_dir[0] ?: "", s->views_dir[1] ?: "", NULL };
     char *const env[] = { NULL };
     posix_spawnattr_init(&at);
     posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
@@ -127,16 +155,23 @@ static void start(struct harena_sandbox *s)
         ;
 }
 
-/* Has the view of a file built; never blocks for long. */
-void views_build(struct harena_sandbox *s, int fd)
+static void forget(struct harena_sandbox *s)
 {
-    if (!s->views_dir)
+    for (int i = 0; i < 2; i++) {
+        free(s->views_dir[i]);
+        s->views_dir[i] = NULL;
+    }
+}
+
+/* Has the view of a file built; never blocks for long. */
+void views_build(struct harena_sandbox *s, bool own, int fd)
+{
+    if (!s->views_dir[own])
         return;
     if (s->views < 0) {
         start(s);
         if (s->views < 0) { /* not tried again */
-            free(s->views_dir);
-            s->views_dir = NULL;
+            forget(s);
             return;
         }
     }
@@ -144,7 +179,7 @@ void views_build(struct harena_sandbox *s, int fd)
         struct cmsghdr h;
         char room[CMSG_SPACE(sizeof(int))];
     } control = { .h = { .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
-    struct iovec v = { "v", 1 };
+    struct iovec v = { own ? "o" : "s", 1 };
     struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
     memcpy(CMSG_DATA(&control.h), &fd, sizeof(int));
     sendmsg(s->views, &m, MSG_DONTWAIT | MSG_NOSIGNAL); /* a queue that is full: without a view, then */
@@ -154,6 +189,6 @@ void views_close(struct harena_sandbox *s)
 {
     if (s->views >= 0)
         close(s->views);
-    free(s->views_dir);
+    forget(s);
     free(s->views_program);
 }

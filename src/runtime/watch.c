@@ -116,9 +116,7 @@ static char *read_answer(int fd, u32 timeout_ms, struct harena_error *err)
         struct ctl_header *h = (void *)message;
         if (h->type == CTL_TEXT && size < (64u << 20)) {
             u32 n = h->size - sizeof(*h);
-            text = realloc(text, size + n + 1);
-            if (!text)
-                abort();
+            text = grow(text, size + n + 1);
             memcpy(text + size, message + sizeof(*h), n);
             size += n;
         }

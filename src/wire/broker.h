@@ -117,7 +117,8 @@ enum wire_op {
     WIRE_NOP = 0,
     /* sandbox life */
     WIRE_EXIT,    /* session arg[0] ended with wait status arg[1] */
-    WIRE_PANIC,   /* data: text report; the sandbox ends with status 125 */
+    WIRE_PANIC,   /* data: text; the sandbox ends. arg[0]: 0 = a bug, status 125; otherwise the text is for the user, 137 = status
+                   * of a process that was killed from outside, else 125 */
     WIRE_STATS,   /* data: text lines for --verbose (unknown system calls ...) */
     WIRE_SPAWNED, /* session arg[0] started as pid arg[1], or result arg[2] = -errno of enum spawn_step arg[3] */
     WIRE_PROCS,   /* part of the answer to MAIL_PROCS; arg[0]: its token, arg[1]: 1 = more follows; data: lines, see struct mail_procs */
@@ -142,16 +143,21 @@ enum wire_op {
     WIRE_RENAME,      /* data: old NUL new (arg[0]: offset of the second); arg[1]: RENAME_NOREPLACE|EXCHANGE */
     WIRE_SETATTR,     /* data: wire_attr then path (by path: chmod, utimens, truncate); arg[0] mask -> wire_attr */
     WIRE_STATFS,      /* -> wire_statfs */
+    WIRE_READ_PATH,   /* data: path of a regular file -> wire_attr, then its first WIRE_SMALL_MAX bytes; value = bytes */
 };
+#define WIRE_SMALL_MAX (REQ_DATA_SIZE - (u32)sizeof(struct wire_attr))
+
 #define WIRE_VIEW_MAKE 1u /* have the exec view built when there is none yet */
 
 enum wire_view_state {
     WIRE_VIEW_NONE,
-    WIRE_VIEW_READY,   /* the pack (FD_VIEWS) holds this version of the file */
+    WIRE_VIEW_READY,   /* a pack holds this version of the file */
     WIRE_VIEW_PENDING, /* somebody was asked to build it: ask again in some ms */
 };
 
-struct wire_view { /* where the view pack (FD_VIEWS) holds a host file, see wire/view_format.h */
+struct wire_view { /* where a view pack holds a host file, see wire/view_format.h */
+    u32 pack; /* FD_VIEWS or FD_VIEWS_OWN */
+    u32 pad;
     u64 entry_off; /* of the view_entry */
     u64 data_end;  /* of the pack: everything the entry refers to lies below */
 };
@@ -208,7 +214,6 @@ struct mail_boot {
     char build_id[26];
     u32 mount_count;
     u32 mounts_off; /* of the first mail_mount, from the mail's start */
-    u64 views_size; /* of the pack at FD_VIEWS, 0 = none */
 };
 #define BOOT_VERBOSE 1u
 #define BOOT_NO_PATCH 4u /* trap path only */

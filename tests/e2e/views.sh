@@ -34,9 +34,11 @@ check "the cache is private" 700 "$(stat -c %a "$HARENA_CACHE/views")"
 
 # a program of a root directory: young files are not cached, settled ones are; a change is seen at once
 check "young file" "v1 plain" "$(run --root "$work/root" -- /bin/probe)"
-settled() { # NAME WANT: runs until the view is there
-  for i in 1 2 3 4 5 6 7 8; do out=$(run --root "$work/root" -- /bin/probe); [ "$out" = "$2" ] && break; sleep 1; done
-  check "$1" "$2" "$out"
+settled() { # NAME WANT [ARG...]: runs until the view is there
+  local name=$1 want=$2; shift 2
+  [ $# -gt 0 ] || set -- --root "$work/root" -- /bin/probe
+  for i in 1 2 3 4 5 6 7 8; do out=$(run "$@"); [ "$out" = "$want" ] && break; sleep 1; done
+  check "$name" "$want" "$out"
 }
 settled "settled file" "v1 patched"
 touch -r "$work/root/bin/probe" "$work/times"
@@ -48,14 +50,25 @@ cp "$work/v1" "$work/new" && mv "$work/new" "$work/root/bin/probe"
 case $(run --root "$work/root" -- /bin/probe) in "v1 patched"|"v1 plain") ;; *) echo "not ok - replaced by rename"; fail=1;; esac
 settled "replaced and settled" "v1 patched"
 
-# what must not be in a pack
+# the current directory and volumes: packs of their own, none for what the guest may write
+cd "$work/cwd" || exit 1
 sleep 3
-check "current directory" "v1 plain v1 plain" "$(cd "$work/cwd" && echo $(run -- ./probe) $(run -- ./probe))"
-check "writable volume" "v1 plain v1 plain" "$(cd "$work/cwd" && echo $(run -v "$work/vol:/v:rw" -- /v/probe) $(run -v "$work/vol:/v:rw" -- /v/probe))"
+check "current directory, first run" "v1 plain" "$(run -- ./probe)"
+settled "current directory" "v1 patched" -- ./probe
+settled "volume" "v1 patched" -v "$work/vol:/v" -- /v/probe
+check "writable volume" "v1 plain v1 plain" "$(echo $(run -v "$work/vol:/v:rw" -- /v/probe) $(run -v "$work/vol:/v:rw" -- /v/probe))"
+cd / || exit 1
+check "packs by directories" "3" "$(ls -d "$HARENA_CACHE"/views-* | grep -c .)"
+check "pack of the current directory" "1" "$(ls -d "$HARENA_CACHE/views-$(stat -c %D "$work/cwd")-$(printf %x "$(stat -c %i "$work/cwd")")" | grep -c .)"
+for f in "$HARENA_CACHE"/views/views.*; do
+  check "not in the system's pack" 0 "$(grep -c "a note that only the probe holds" "$f")"
+done
 check "--no-patch" "v1 plain" "$(run --no-patch --root "$work/root" -- /bin/probe)"
 
 # damage: another pack, or the trap path, never a crash or wrong code
-pack() { echo "$HARENA_CACHE"/views-*/"$1".*; }
+own_pack() { echo "$HARENA_CACHE/views-$(stat -c %D "$1")-$(printf %x "$(stat -c %i "$1")")$2"; }
+root_pack=$(own_pack "$work/root" s) # s: secrets are shown
+pack() { echo "$root_pack/$1".*; }
 right() { case $out in "v1 patched"|"v1 plain") echo "ok - damaged: $1";; *) echo "not ok - damaged: $1: $out"; fail=1;; esac; }
 damage() { # NAME COMMAND
   settled "before: $1" "v1 patched"
@@ -71,7 +84,7 @@ damage "a number that does not exist" 'echo 77 >"$(dirname "$(pack views)")/curr
 damage "no number" 'echo x >"$(dirname "$(pack views)")/current"'
 damage "a directory instead" 'rm "$(pack views)"; mkdir "$HARENA_CACHE/x"; d=$(dirname "$(pack stamp)"); mkdir "$d/views.$(cat "$d/current")"'
 out=$(HARENA_CACHE=/proc/self/none run --root "$work/root" -- /bin/probe); right "no cache possible"
-chmod 777 "$HARENA_CACHE"/views-*
+chmod 777 "$root_pack"
 out=$(run --root "$work/root" -- /bin/probe); right "others may write"
 check "others may write: not used" "v1 plain" "$out"
 
@@ -87,7 +100,7 @@ settled "after parallel filling" "v1 patched"
 
 # signals, restarts, cancellation
 native=$("$work/cwd/signals")
-check "signals natively" "$(printf 'storm\njumping\nrestarts\ncancels')" "$native"
+check "signals natively" "$(printf 'storm\njumping\nclocks\novermap\nrestarts\ncancels')" "$native"
 check "signals: libc on the jump path" "$native" "$(cd "$work/cwd" && run -- ./signals)"
 check "signals: the trap path" "$native" "$(cd "$work/cwd" && run --no-patch -- ./signals)"
 for i in 1 2; do check "signals: static program on the jump path $i" "$native" "$(run --root "$work/root" -- /bin/signals)"; done

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -111,6 +112,75 @@ static void __attribute__((noinline)) storm(unsigned long count)
     CHECK(short_traces == 0);
     close(p[0]);
     close(p[1]);
+}
+
+static volatile int rang;
+
+static void on_ring(int s, siginfo_t *si, void *u)
+{
+    (void)s, (void)si, (void)u;
+    rang = 1;
+}
+
+/* A signal for a program that makes no system calls: none may be lost, wherever it arrives. */
+static void clocks(int count)
+{
+    struct timespec t;
+    handle(SIGALRM, on_ring, 0);
+    for (int i = 0; i < count; i++) {
+        struct itimerval v = {{0, 0}, {0, 50 + i % 100}};
+        rang = 0;
+        CHECK(!setitimer(ITIMER_REAL, &v, NULL));
+        while (!rang)
+            clock_gettime(CLOCK_MONOTONIC, &t);
+    }
+}
+
+/* Something of the program's own comes to lie where the trampolines are, while a thread waits in a call. */
+static void *read_one(void *p)
+{
+    char c;
+    return (void *)(long)(syscall(SYS_read, *(int *)p, &c, 1) == 1 && c == 'q');
+}
+
+static void overmap(void)
+{
+    unsigned long from, to, after = 0, size = 32768;
+    char line[512];
+    int p[2];
+    pthread_t t;
+    void *r, *m;
+    FILE *f = fopen("/proc/self/maps", "r");
+    CHECK(f && !pipe(p));
+    CHECK(!pthread_create(&t, NULL, read_one, &p[0]));
+    usleep(20000);
+    unsigned long code = (unsigned long)&syscall, last = 0; /* the last mapping of the object that holds syscall() */
+    while (fgets(line, sizeof(line), f)) {
+        CHECK(sscanf(line, "%lx-%lx", &from, &to) == 2);
+        if (last && from == last && !strstr(line, "[heap]"))
+            last = to;
+        else if (last && !after)
+            after = from;
+        if (from <= code && code < to)
+            last = to;
+    }
+    fclose(f);
+    if (after && after - last < size)
+        size = after - last;
+    size &= -4096ul;
+    if (size) {
+        m = mmap((void *)last, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        CHECK(m == (void *)last);
+        memset(m, 0xf4, size);
+    }
+    CHECK(syscall(SYS_getppid) == getppid());
+    CHECK(write(p[1], "q", 1) == 1);
+    CHECK(!pthread_join(t, &r) && r);
+    if (size)
+        CHECK(!munmap((void *)last, size));
+    CHECK(syscall(SYS_getppid) == getppid());
+    handle(SIGALRM, on_alarm, SA_RESTART);
+    storm(300);
 }
 
 static sigjmp_buf back;
@@ -238,6 +308,7 @@ static void cancels(int count)
 int main(int argc, char **argv)
 {
     (void)argc, (void)argv, (void)main_start;
+    setvbuf(stdout, NULL, _IONBF, 0);
     main_end = (unsigned long)main + 4096; /* main is the last function, and not larger */
 #ifndef NO_BACKTRACE
     void *warm[4];
@@ -249,6 +320,10 @@ int main(int argc, char **argv)
     puts("storm");
     jumping(2000);
     puts("jumping");
+    clocks(500);
+    puts("clocks");
+    overmap();
+    puts("overmap");
     restarts();
     puts("restarts");
     cancels(240);

@@ -2,7 +2,7 @@
  * acknowledgements - and of doorbells; the broker's code runs unchanged on real memfds and a small directory tree.
  *
  * clang -fsanitize=fuzzer,address,undefined -Isrc tests/fuzz/broker_requests.c src/broker/{control,hostfs,hostfs_modify,idmap,
- * request,session,setup,spawn}.c */
+ * request,session,setup,spawn,views}.c src/wire/view.c */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
@@ -83,7 +83,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair))
         abort();
     b.link = &b.clients[0];
-    *b.link = (struct client){ .source = { SOURCE_CLIENT, pair[0] }, .is_link = true, .wants_trace = true };
+    *b.link = (struct client){ .source = { SOURCE_CLIENT, pair[0] }, .is_link = true };
+    b.tracer = b.link;
     link_end = pair[1];
     add_mount("box", 0, CTL_MOUNT_SECRETS);
     add_mount("box", MOUNT_READONLY, 0);

@@ -225,9 +225,11 @@ static void test_streams(void)
     struct file *f[3];
 
     tap_group("streams");
-    rg->ring[0].pos = rg->ring[0].want = rb->ring[0].pos = 0xfffffff8u; /* positions wrap */
+    rg->ring[0].pos = rg->ring[1].pos = 12345; /* of a use before */
     fake_set_doorbell(broker);
     CHECK_EQ(stream_open_stdio(&m, f), 0);
+    CHECK(rg->ring[0].pos == 0 && rg->ring[0].want == 0 && rg->ring[1].pos == 0);
+    rg->ring[0].pos = rg->ring[0].want = rb->ring[0].pos = 0xfffffff8u; /* positions wrap */
     int in = (int)fd_new(f[0], 0), o = (int)fd_new(f[1], 0), err = (int)fd_new(f[2], 0);
     outside_in = "input for two";
     t_nonblock(in, true);
@@ -270,6 +272,47 @@ static void test_streams(void)
     CHECK(rg->ring[0].flags & RING_CLOSED);
 }
 
+/* The broker gives rings to the next session while somebody still has files of the last one. */
+static void test_rings_used_again(void)
+{
+    struct mail_spawn m = {.session = 7, .ring_in = 0, .ring_out = 1, .ring_err = 1};
+    struct file *f[3], *g[3];
+
+    tap_group("rings used again");
+    memset(rb->ring, 0, sizeof(rb->ring));
+    outside_eof = outside_stuck = false;
+    outside_got = 0;
+    outside_in = "first";
+    CHECK_EQ(stream_open_stdio(&m, f), 0);
+    int in = (int)fd_new(f[0], 0), o = (int)fd_new(f[1], 0);
+    file_put(f[2]);
+    CHECK_EQ(t_write(o, "old output", 10), 10);
+    CHECK_EQ(t_read(in, buf, 2), 2);
+    memset(rb->ring, 0, sizeof(rb->ring));
+    outside_got = 0;
+    m.session = 8;
+    CHECK_EQ(stream_open_stdio(&m, g), 0);
+    broker();
+    CHECK_EQ(outside_got, 0); /* nothing of the last use is seen again */
+    int in2 = (int)fd_new(g[0], 0), o2 = (int)fd_new(g[1], 0);
+    file_put(g[2]);
+    outside_in = "second";
+    CHECK_EQ(t_read(in, buf, 10), 0);
+    CHECK_EQ(t_write(o, "x", 1), -EPIPE);
+    CHECK_EQ(fake_signal_taken(), 13);
+    CHECK_EQ(t_poll(in, ~0u), EPOLLHUP);
+    CHECK(t_poll(o, ~0u) & EPOLLERR);
+    t_close(in);
+    t_close(o);
+    CHECK(!(rg->ring[0].flags & RING_CLOSED) && !(rg->ring[1].flags & RING_CLOSED));
+    CHECK_EQ(t_read(in2, buf, 10), 6);
+    CHECK_EQ(t_write(o2, "new", 3), 3);
+    CHECK(outside_got == 3 && !memcmp(outside_out, "new", 3));
+    t_close(in2);
+    t_close(o2);
+    CHECK((rg->ring[0].flags & RING_CLOSED) && (rg->ring[1].flags & RING_CLOSED));
+}
+
 static void test_console(void)
 {
     struct mail_spawn m = {.session = 4, .flags = SPAWN_TTY, .ring_in = 0, .ring_out = 1, .rows = 25, .cols = 90};
@@ -277,7 +320,7 @@ static void test_console(void)
     struct winsize w;
 
     tap_group("console");
-    rb->ring[0].flags = rb->ring[1].flags = 0;
+    memset(rb->ring, 0, sizeof(rb->ring));
     outside_eof = false;
     outside_got = 0;
     outside_in = "";
@@ -316,6 +359,7 @@ int main(void)
     test_raw_and_signals();
     test_bulk();
     test_streams();
+    test_rings_used_again();
     test_console();
     tap_group("end");
     CHECK_EQ(fake_live_files(), files);

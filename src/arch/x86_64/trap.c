@@ -21,6 +21,7 @@
 #include <asm/ucontext.h>
 
 extern char exit_lo[], exit_hi[], event_entry[], ret_to_user[];
+extern char gvdso_start[], gvdso_end[];
 extern const u64 kfixup_start[], kfixup_end[];
 
 u64 user_fixup(u64 ip)
@@ -31,10 +32,11 @@ u64 user_fixup(u64 ip)
     return 0;
 }
 
-/* Also when the kernel is in the host's vDSO: then only the stack tells. */
+/* Also when the kernel is in the host's vDSO: then only the stack tells. The guest's vDSO lies in the image, and is guest code. */
 static bool in_kernel(const struct carrier *c, const struct sigcontext *s)
 {
-    return s->rip - KIMAGE_BASE < KIMAGE_SIZE || c->kstack_top - s->rsp <= SLOT_KSTACK_SIZE;
+    return (s->rip - KIMAGE_BASE < KIMAGE_SIZE && s->rip - (u64)gvdso_start >= (u64)(gvdso_end - gvdso_start)) ||
+           c->kstack_top - s->rsp <= SLOT_KSTACK_SIZE;
 }
 
 static void save_regs(const struct sigcontext *s, struct regs *r)
@@ -92,6 +94,23 @@ void trap_handler(int sig, struct siginfo *si, struct ucontext *uc)
     s->rsp = (u64)r;
     s->rip = (u64)event_entry;
     s->eflags &= ~0x40500ul; /* AC, DF, TF */
+}
+
+void frames_redirect(struct mm *mm, const struct vview *w)
+{
+    u64 start = w->bias + w->e.tramp_vaddr;
+    for (u32 i = 0; i < CARRIER_MAX; i++) {
+        if (!(i % 64) && !mm->carriers[i / 64]) {
+            i += 63;
+            continue;
+        }
+        if (!(mm->carriers[i / 64] >> i % 64 & 1) || !carrier_at(i)->kstack_top)
+            continue;
+        struct regs *r = (struct regs *)(carrier_at(i)->kstack_top - sizeof(*r));
+        u64 ip = atomic_load_relaxed(&r->rip);
+        if (ip - start < w->e.tramp_len)
+            atomic_store(&r->rip, view_original(w, ip));
+    }
 }
 
 struct regs *current_regs(void);

@@ -1,5 +1,6 @@
 /* See boot.h. The service thread is carrier 0 of the first process; its task is the kernel's process 1. */
 #include "boot/boot.h"
+#include "core/config.h"
 #include "boot/user.h"
 #include "abi/syscalls.h"
 #include "arch/x86_64/regs.h"
@@ -59,7 +60,7 @@ void panic(const char *f, ...)
     host_exit_process(125);
 }
 
-void give_up(const char *f, ...)
+void give_up(int status, const char *f, ...)
 {
     char text[512];
     va_list ap;
@@ -67,7 +68,7 @@ void give_up(const char *f, ...)
     fmt_vprint(text, sizeof(text), f, ap);
     va_end(ap);
     if (!__atomic_exchange_n(&boot.panicked, true, __ATOMIC_SEQ_CST))
-        broker_notify(WIRE_PANIC, 137, 0, 0, text, strlen(text));
+        broker_notify(WIRE_PANIC, (u64)status, 0, 0, text, strlen(text));
     host_exit_process(125);
 }
 
@@ -99,7 +100,7 @@ void boot_session_ended(u32 session, int status)
 {
     report_unknown();
     if (trace_active)
-        trace_flush();
+        trace_finish();
     broker_notify(WIRE_EXIT, session, (u64)(u32)status, 0, NULL, 0);
 }
 
@@ -109,8 +110,10 @@ static void boot_mail(const struct mail_boot *m, u32 size)
     boot.config.hostname[64] = 0;
     boot.config.boot_id[36] = 0;
     random_seed(m->seed);
-    if (m->memory_max)
+    if (m->memory_max) {
         memory_set_limit(m->memory_max);
+        kmalloc_set_limit(MAX(m->memory_max / 4, 4ul << 20)); /* files without contents, processes ... */
+    }
     u64 off = m->mounts_off;
     for (u32 i = 0; i < m->mount_count; i++) {
         const struct mail_mount *mm = (const void *)((const char *)m + off);
@@ -119,6 +122,15 @@ static void boot_mail(const struct mail_boot *m, u32 size)
         long r = boot_mount(mm);
         if (r == -ENODEV && (mm->kind == MOUNT_PROC || mm->kind == MOUNT_SYS))
             klog("no file system for %s", mm->target);
+        else if (r && mm->kind == MOUNT_IMAGE)
+            give_up(125, r == -EUCLEAN || r == -EINVAL || r == -EIO
+                             ? "the image for %s is damaged or none that `harena image build` made (error %ld)"
+                             : "the image for %s cannot be mounted (error %ld)", mm->target, -r);
+        else if (r == -ENOTDIR || r == -EEXIST || r == -ENOENT || r == -EROFS || r == -ELOOP || r == -EISDIR)
+            give_up(125, "the place %s cannot be made in the sandbox's file system (error %ld); choose another one", mm->target, -r);
+        else if (r && mm->kind == MOUNT_HOSTFS)
+            give_up(125, "the host's directory for %s cannot be shown%s (error %ld)", mm->target,
+                    r == -EACCES || r == -EPERM ? ": it may not be read" : "", -r);
         else if (r)
             panic("cannot mount %s: error %ld", mm->target, -r);
         if (!r && !strcmp(mm->target, "/")) { /* a new top of the namespace */
@@ -133,6 +145,8 @@ static void boot_mail(const struct mail_boot *m, u32 size)
 /* The program by name along the PATH of its environment, as a shell would find it. */
 static long find_program(const char *strings, u64 size, u32 argc, u32 envc, struct exec_args **out)
 {
+    if (!*strings)
+        return -ENOENT;
     const char *env = strings, *path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     if (strchr(strings, '/'))
         return exec_prepare_kernel(strings, strings, size, argc, envc, out);
@@ -315,6 +329,8 @@ static void trace_mail(const struct mail_trace *m)
 
 /* ---- what `harena ps NAME` shows ---- */
 
+#define PROCS_COMMAND_MAX 256u /* bytes of a command line */
+
 static void show_process(struct strbuf *sb, struct tgroup *g, u64 now)
 {
     struct task *t = g->leader;
@@ -322,14 +338,17 @@ static void show_process(struct strbuf *sb, struct tgroup *g, u64 now)
     u64 kib = t->mm && !g->zombie ? mm_size(t->mm) >> 10 : 0;
     sb_printf(sb, "%u	%u	%u	%u	%c	%u	%lu	%lu	%u	", g->tgid, g->parent ? g->parent->tgid : 0, g->pgid,
               t->cred ? t->cred->euid : 0, state, g->live, kib, (now - g->start_time) / 1000000000, g->session_no + 1);
-    for (u32 i = 0; i + 1 < g->command_size; i++) {
-        u8 c = (u8)g->command[i];
+    struct mm_args *a = t->mm && !g->zombie ? mm_args_get(t->mm) : NULL;
+    u32 n = a ? MIN(a->args, PROCS_COMMAND_MAX) : 0;
+    for (u32 i = 0; i + 1 < n; i++) {
+        u8 c = (u8)a->data[i];
         if (!c)
             sb_printf(sb, " ");
         else
             sb_printf(sb, c < 0x20 || c >= 0x7f ? "\\x%02x" : "%c", c);
     }
-    sb_printf(sb, g->command_size ? "\n" : "[%.16s]\n", t->comm);
+    sb_printf(sb, n ? "\n" : "[%.16s]\n", t->comm);
+    mm_args_put(a);
 }
 
 static void procs_mail(const struct mail_procs *m)

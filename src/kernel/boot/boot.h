@@ -3,10 +3,8 @@
 #define HARENA_BOOT_BOOT_H
 
 #include "base/types.h"
-#include "wire/broker.h"
 
 void boot_session_ended(u32 session, int status); /* the first process of a session has ended */
 void boot_count_unknown(u32 nr);
-const struct mail_boot *boot_config(void);
 
 #endif

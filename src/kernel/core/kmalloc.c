@@ -27,7 +27,7 @@ struct free_obj {
 static KSTATE struct {
     struct mutex lock;
     u64 next_page; /* bump pointer: first page never used (index from K_BASE) */
-    u64 used;
+    u64 used, limit; /* bytes; 0: none */
     struct free_obj *objs[CLASSES];
     struct list runs[MAX_ORDER + 1];
     u8 info[K_PAGES];
@@ -52,6 +52,8 @@ static void push_run(u64 page, int order)
 static void *alloc_run(int order)
 {
     int o = order;
+    if (heap.limit && heap.used + (PAGE_SIZE << order) > heap.limit)
+        return NULL;
     while (o <= MAX_ORDER && list_empty(&heap.runs[o]))
         o++;
     u64 page;
@@ -193,3 +195,4 @@ char *kmemdup_str(const char *s, size_t size)
 
 char *kstrdup(const char *s) { return kmemdup_str(s, strlen(s)); }
 u64 kmalloc_used(void) { return heap.used; }
+void kmalloc_set_limit(u64 bytes) { heap.limit = bytes; }

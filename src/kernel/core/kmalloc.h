@@ -13,6 +13,7 @@ must_check char *kstrdup(const char *s);
 must_check char *kmemdup_str(const char *s, size_t size); /* adds a NUL */
 
 u64 kmalloc_used(void); /* bytes, for /proc/meminfo and limits */
+void kmalloc_set_limit(u64 bytes);
 
 #define knew(type) ((type *)kzalloc(sizeof(type)))
 

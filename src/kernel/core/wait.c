@@ -4,7 +4,7 @@
 #include "core/errno.h"
 #include "core/panic.h"
 #include "core/task_core.h"
-#include "boot/boot.h"
+#include "core/config.h"
 
 static struct task_core *core(struct task *t) { return (struct task_core *)t; }
 

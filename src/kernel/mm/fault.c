@@ -131,19 +131,21 @@ static bool view_at(struct mm *mm, u64 addr, u32 kind, struct vview *out)
 /* The container lies mapped in every stub, and the entry's bounds were checked when it was read. */
 static struct view_source view_source_of(const struct vview *w)
 {
-    u64 n = w->fd == FD_VIEWS ? FD_IMAGE_MAX : (u64)(w->fd - FD_IMAGE0);
-    return (struct view_source){.mem = (const void *)(IMAGE_BASE + n * IMAGE_STRIDE),
+    return (struct view_source){.mem = (const void *)CONTAINER_BASE(w->fd),
                                 .size = w->e.sites_off + (u64)w->e.sites_count * sizeof(struct view_site)};
+}
+
+u64 view_original(const struct vview *w, u64 ip)
+{
+    struct view_site s;
+    struct view_source src = view_source_of(w);
+    return view_site_of_tramp(&src, &w->e, ip - w->bias, &s) ? ip : w->bias + view_tramp_to_site(&s, ip - w->bias);
 }
 
 u64 mm_view_original(struct mm *mm, u64 ip)
 {
     struct vview w;
-    struct view_site s;
-    if (!view_at(mm, ip, VM_HIDDEN, &w))
-        return ip;
-    struct view_source src = view_source_of(&w);
-    return view_site_of_tramp(&src, &w.e, ip - w.bias, &s) ? ip : w.bias + view_tramp_to_site(&s, ip - w.bias);
+    return view_at(mm, ip, VM_HIDDEN, &w) ? view_original(&w, ip) : ip;
 }
 
 u64 mm_view_resume(struct mm *mm, u64 ip)

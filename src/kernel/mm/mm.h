@@ -140,6 +140,11 @@ void vma_merge(struct mm *mm, u64 start, u64 end);
 long vma_unmap(struct mm *mm, u64 start, u64 end, bool host);
 u64 vma_host_end(const struct vma *v); /* address up to which the host shows the file (anonymous: end) */
 void vmap_put(struct mm *mm, struct vmap *m);
+/* fault.c: the original of an address in the trampolines of w, or the address itself */
+u64 view_original(const struct vview *w, u64 ip);
+/* arch/x86_64/trap.c: threads that are in the kernel and would return into the trampolines of w return to the original code.
+ * One that runs in a trampoline at this moment is lost, as one that runs in unmapped text is. */
+void frames_redirect(struct mm *mm, const struct vview *w);
 /* mmap.c: (re)maps [start, end) of a file vma from its file; ignores the view. */
 long vma_map_file(struct vma *v, u64 start, u64 end);
 

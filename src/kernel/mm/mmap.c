@@ -498,9 +498,9 @@ static long remap_locked(struct mm *mm, u64 addr, u64 old_size, u64 new_size, u6
     if (new_size > old_size &&
         mm->total_pages + ((new_size - old_size) >> PAGE_SHIFT) > current_rlimit(RLIM_AS) >> PAGE_SHIFT)
         return -ENOMEM;
-    if (new_size > old_size && too_large(new_size, v->prot, v->flags))
-        return -ENOMEM;
     bool keep = flags & MREMAP_DONTUNMAP;
+    if ((new_size > old_size || keep) && too_large(new_size, v->prot, v->flags))
+        return -ENOMEM;
     if (keep && (v->map || addr + old_size > v->end))
         return -EINVAL;
     if (!(flags & MREMAP_FIXED) && !dup && !keep) {

@@ -182,6 +182,8 @@ u64 vma_host_end(const struct vma *v)
 /* The trampolines of a view go away: text that jumps to them shows the original again. */
 static void view_disable(struct mm *mm, struct vmap *m, u64 skip_start, u64 skip_end)
 {
+    if (m && m->view)
+        frames_redirect(mm, m->view);
     for (u32 i = 0; i < mm->count; i++) {
         struct vma *v = &mm->vmas[i];
         if (v->map != m || !(v->flags & VM_VIEW) || (v->start >= skip_start && v->end <= skip_end))

@@ -6,7 +6,6 @@
  * panics. Did it sleep inside an operation on a file, it still holds references that nobody knows: others would wait for ever
  * for the end of its pipes, so the sandbox ends with a report. */
 #include "base/string.h"
-#include "boot/boot.h"
 #include "core/kmalloc.h"
 #include "core/panic.h"
 #include "mm/mm.h"
@@ -84,7 +83,7 @@ void tasks_reap_dead(void)
         if (!t)
             return;
         if (holds_files(t))
-            give_up("process %u (%.16s) was killed from outside (out of memory?) while it waited for a file; the sandbox ends",
+            give_up(137, "process %u (%.16s) was killed from outside (out of memory?) while it waited for a file; the sandbox ends",
                     t->tg->tgid, t->comm);
         klog("process %u (%.16s) was killed from outside", t->tg->tgid, t->comm);
         struct mm *mm = t->mm;

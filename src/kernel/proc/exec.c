@@ -61,22 +61,11 @@ static void apply_cred(struct task *t, struct file *f)
         t->tg->pdeath_sig = 0;
 }
 
-/* What /proc and `harena ps` show of a process whose memory they cannot read. */
-static void keep_command(struct tgroup *tg, const struct exec_args *a)
-{
-    u64 n = 0;
-    for (u32 i = 0; i < a->argc && n < a->strings_size; i++)
-        n += strlen(a->strings + n) + 1;
-    tg->command_size = (u32)MIN(n, sizeof(tg->command));
-    memcpy(tg->command, a->strings, tg->command_size);
-}
-
 static void apply_exec(struct task *t, struct exec_args *a)
 {
     const char *base = strrchr(a->execfn, '/');
     memset(t->comm, 0, sizeof(t->comm));
     str_copy(t->comm, base ? base + 1 : a->execfn, sizeof(t->comm));
-    keep_command(t->tg, a);
     t->tg->execed = true; /* before descriptors close: who waits for that may call setpgid next */
     t->files = files_unshare(t->files);
     files_close_on_exec(t->files);

@@ -1,6 +1,6 @@
 /* Task and process tables. */
 #include "proc/task.h"
-#include "boot/boot.h"
+#include "core/config.h"
 #include "base/string.h"
 #include "core/kmalloc.h"
 #include "core/kstate.h"
@@ -71,8 +71,6 @@ struct tgroup *tgroup_alloc(struct tgroup *like)
     if (like) {
         memcpy(tg->actions, like->actions, sizeof(tg->actions));
         memcpy(tg->rlimits, like->rlimits, sizeof(tg->rlimits));
-        memcpy(tg->command, like->command, like->command_size);
-        tg->command_size = like->command_size;
         tg->pgid = like->pgid;
         tg->sid = like->sid;
         tg->no_dump = like->no_dump;
@@ -158,7 +156,8 @@ void tgroup_release_locked(struct tgroup *tg)
 
 void task_kick(struct task *t)
 {
-    if (atomic_load(&t->core.wake) == WAKE_SLEEPING)
+    /* The word must change: between its last look at `work` and the host's futex wait the sleeper misses a bare wake. */
+    if (atomic_cas(&t->core.wake, WAKE_SLEEPING, WAKE_RUNNING))
         wake_word(&t->core.wake);
     else if (t != current_task() && t->core.host_tid)
         host_kick(t->core.host_pid, t->core.host_tid);

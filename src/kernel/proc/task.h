@@ -79,8 +79,6 @@ struct tgroup {
     u32 membarrier; /* registered commands */
     u32 pdeath_sig;
     bool subreaper;
-    u32 command_size;
-    char command[128]; /* arguments of the last exec, NUL terminated each, cut */
 };
 
 struct task {

@@ -6,7 +6,7 @@
 #include <cpuid.h>
 
 #include "base/string.h"
-#include "boot/boot.h"
+#include "core/config.h"
 #include "core/dframe.h"
 #include "core/kmalloc.h"
 #include "core/random.h"

@@ -196,7 +196,7 @@ long inode_readlink(struct inode *i, char *buf, size_t size)
         if (IS_ERR(text))
             return PTR_ERR(text);
         size_t n = strlen(text);
-        memmove(buf, text, n);
+        memmove(buf, text, n); /* NOLINT(bugprone-not-null-terminated-result): readlink gives no NUL */
         return (long)n;
     }
     return i->ops->readlink ? i->ops->readlink(i, buf, size) : -EINVAL;

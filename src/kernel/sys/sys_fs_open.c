@@ -317,7 +317,7 @@ SYSCALL2(memfd_create, uptr, name, u32, flags)
         return flags & MFD_HUGETLB ? -ENOSYS : -EINVAL;
     if ((flags & 0x18u) == 0x18u)
         return -EINVAL;
-    memcpy(text, "/memfd:", 7);
+    memcpy(text, "/memfd:", 7); /* NOLINT(bugprone-not-null-terminated-result): the name follows */
     long r = strncpy_from_user(text + 7, name, sizeof(text) - 7);
     if (r < 0)
         return r == -ENAMETOOLONG ? -EINVAL : r;

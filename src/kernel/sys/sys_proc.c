@@ -1,6 +1,6 @@
 /* Process ids and groups, sessions, limits, prctl, and what else asks about the process or the machine. */
 #include "base/string.h"
-#include "boot/boot.h"
+#include "core/config.h"
 #include "core/dframe.h"
 #include "core/kmalloc.h"
 #include "core/random.h"

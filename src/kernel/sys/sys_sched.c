@@ -1,7 +1,7 @@
 /* Priorities, policies, affinity. They are kept and reported, and have no effect: the host schedules the sandbox's threads as it
  * likes. Real-time policies are refused. */
 #include "base/string.h"
-#include "boot/boot.h"
+#include "core/config.h"
 #include "core/uaccess.h"
 #include "host/host.h"
 #include "proc/task.h"

@@ -32,6 +32,7 @@ static KSTATE struct {
     char *buf;
     u32 used;
     u32 lost;
+    u32 nap; /* nobody wakes it */
     bool stalled;
     u64 flush_at; /* 0: nothing waits */
     u64 calls[(SYSCALL_COUNT + 63) / 64];
@@ -241,6 +242,12 @@ static void add_args(struct line *l, u32 nr, const u64 *args, long result)
 
 /* ---- the buffer ---- */
 
+static void add_lost_locked(void)
+{
+    trace.used += (u32)fmt_print(trace.buf + trace.used, 64, "d\t0\t%u\n", trace.lost);
+    trace.lost = 0;
+}
+
 /* Sends one batch. Returns whether something was taken. Caller holds flush_lock. */
 static bool send_locked(void)
 {
@@ -265,12 +272,54 @@ static bool send_locked(void)
     return true;
 }
 
-void trace_flush(void)
+static void flush(void)
 {
     mutex_lock(&trace.flush_lock);
     while (send_locked())
         ;
     mutex_unlock(&trace.flush_lock);
+}
+
+/* The reader sleeps: it is told at least how much it missed. */
+static void tell_lost(void)
+{
+    char line[64];
+    mutex_lock(&trace.flush_lock);
+    mutex_lock(&trace.lock);
+    u64 lost = trace.lost;
+    for (u32 i = 0; i < trace.used; i++) {
+        const char *line = trace.buf + i, *end;
+        lost += line[0] == 'd' ? str_to_u64(line + 4, &end, 10) : 1;
+        while (trace.buf[i] != '\n')
+            i++;
+    }
+    trace.used = trace.lost = 0;
+    mutex_unlock(&trace.lock);
+    fmt_print(line, sizeof(line), "d\t0\t%lu\n", lost);
+    broker_notify(WIRE_TRACE, 0, 0, 0, line, strlen(line));
+    mutex_unlock(&trace.flush_lock);
+}
+
+/* Everything, and if the reader needs a second for it. */
+void trace_finish(void)
+{
+    u64 give_up = host_clock(CLOCK_MONOTONIC) + STALL_NS;
+    for (;;) {
+        mutex_lock(&trace.lock);
+        if (trace.lost && trace.used + 64 <= BUFFER_SIZE)
+            add_lost_locked();
+        bool done = !trace.used && !trace.lost;
+        mutex_unlock(&trace.lock);
+        if (done)
+            return;
+        if (host_clock(CLOCK_MONOTONIC) >= give_up) {
+            tell_lost();
+            return;
+        }
+        flush();
+        if (trace.used)
+            host_futex_wait(&trace.nap, 0, host_clock(CLOCK_MONOTONIC) + FLUSH_NS);
+    }
 }
 
 u64 trace_service(u64 deadline)
@@ -280,7 +329,7 @@ u64 trace_service(u64 deadline)
     u64 now = host_clock(CLOCK_MONOTONIC), at = atomic_load(&trace.flush_at);
     if (at && now >= at) {
         atomic_store(&trace.flush_at, 0);
-        trace_flush();
+        flush();
         if (trace.used)
             atomic_store(&trace.flush_at, now + FLUSH_NS);
         at = atomic_load(&trace.flush_at);
@@ -293,10 +342,8 @@ static bool append(const char *text, u32 n)
     bool first = false, ok = false;
     mutex_lock(&trace.lock);
     if (trace.buf && trace.used + n + 64 <= BUFFER_SIZE) {
-        if (trace.lost) {
-            trace.used += (u32)fmt_print(trace.buf + trace.used, 64, "d\t0\t%u\n", trace.lost);
-            trace.lost = 0;
-        }
+        if (trace.lost)
+            add_lost_locked();
         if (trace.used + n <= BUFFER_SIZE) {
             memcpy(trace.buf + trace.used, text, n);
             trace.used += n;

@@ -8,6 +8,9 @@
  *
  * A console is a tty whose hardware side is an in and an out ring; the service thread pulls its input.
  *
+ * The broker gives a ring away again when its session's first process has ended, although others may still hold files of it.
+ * Each use has a number; files remember theirs and are at their end once another one has begun.
+ *
  * Locks: s->lock (below tty->lock), wait queues below. No doorbell under a lock. The broker's positions are checked:
  * nonsense counts as an empty (full) ring. */
 #include "tty/stream.h"
@@ -34,6 +37,7 @@
 struct stream {
     struct mutex lock;
     u32 files; /* open files; the ring is closed with the last */
+    u32 use; /* number of the spawn it was last given to: files and consoles of earlier ones are cut off */
     u32 window; /* in: how far the next read asks ahead */
     u32 seen_pos, seen_flags; /* of the broker's side, at the last event */
     bool out;
@@ -43,10 +47,12 @@ struct stream {
 struct console {
     struct tty *tty; /* not owned: removed when it is freed */
     u32 session, ring_in, ring_out;
+    u32 use; /* of both rings */
     bool used;
 };
 
 static KSTATE struct stream streams[RING_COUNT];
+static KSTATE u32 last_use;
 static KSTATE struct mutex consoles_lock;
 static KSTATE struct console consoles[RING_COUNT / 2];
 
@@ -119,6 +125,8 @@ static long in_copy(u32 ring, struct uio *u, u32 n)
 }
 
 static u32 file_ring(struct file *f) { return (u32)(u64)f->priv; }
+static u32 file_use(struct file *f) { return (u32)((u64)f->priv >> 32); }
+static bool cut_off(struct file *f) { return atomic_load(&streams[file_ring(f)].use) != file_use(f); }
 
 static long stream_read(struct file *f, struct uio *u, u64 *pos)
 {
@@ -132,6 +140,10 @@ static long stream_read(struct file *f, struct uio *u, u64 *pos)
     for (;;) {
         mutex_lock(&s->lock);
         bool bell = false;
+        if (cut_off(f)) {
+            mutex_unlock(&s->lock);
+            return 0;
+        }
         if (in_avail(ring) < u->resid && !their_closed(ring))
             bell = raise_want(ring, in_avail(ring) ? (u32)MIN(u->resid, (u64)RING_SIZE) : read_window(s, u->resid));
         if (bell) { /* the broker fills at once what is there */
@@ -139,8 +151,8 @@ static long stream_read(struct file *f, struct uio *u, u64 *pos)
             host_doorbell(0);
             mutex_lock(&s->lock);
         }
-        bool closed = their_closed(ring); /* before looking for bytes: nothing comes after it */
-        u32 n = (u32)MIN(u->resid, (u64)in_avail(ring));
+        bool closed = their_closed(ring) || cut_off(f); /* before looking for bytes: nothing comes after it */
+        u32 n = cut_off(f) ? 0 : (u32)MIN(u->resid, (u64)in_avail(ring));
         if (n)
             r = in_copy(ring, u, n);
         mutex_unlock(&s->lock);
@@ -153,7 +165,7 @@ static long stream_read(struct file *f, struct uio *u, u64 *pos)
         if (f->flags & O_NONBLOCK)
             return -EAGAIN;
         wait_prepare(&s->wait);
-        if (!in_avail(ring) && !their_closed(ring))
+        if (!in_avail(ring) && !their_closed(ring) && !cut_off(f))
             r = wait_sleep(NO_DEADLINE);
         wait_finish();
     }
@@ -191,15 +203,16 @@ static long out_copy(u32 ring, struct uio *u, u32 n, bool *bell)
 }
 
 /* Waits until `need` bytes fit. RING_WAITING makes the broker raise an event when it moves. */
-static long out_wait(u32 ring, u32 need)
+static long out_wait(struct file *f, u32 need)
 {
+    u32 ring = file_ring(f);
     struct stream *s = &streams[ring];
     long r = 0;
 
     my_flag(ring, RING_WAITING, true);
     fence();
     wait_prepare(&s->wait);
-    if (out_room(ring) < need && !their_closed(ring))
+    if (out_room(ring) < need && !their_closed(ring) && !cut_off(f))
         r = wait_sleep(NO_DEADLINE);
     wait_finish();
     return r == -EINTR ? -ERESTARTSYS : r;
@@ -217,7 +230,7 @@ static long stream_write(struct file *f, struct uio *u, u64 *pos)
         bool bell = false, full = false;
         mutex_lock(&s->lock);
         u32 room = out_room(ring), need = whole > 1 ? whole : (u32)MIN(u->resid, (u64)PIPE_BUF);
-        if (their_closed(ring)) {
+        if (their_closed(ring) || cut_off(f)) {
             r = -EPIPE;
         } else if (room >= whole && room) {
             u32 n = (u32)MIN(u->resid, (u64)room);
@@ -233,7 +246,7 @@ static long stream_write(struct file *f, struct uio *u, u64 *pos)
         if (bell)
             host_doorbell(0);
         if (full)
-            r = f->flags & O_NONBLOCK ? -EAGAIN : out_wait(ring, need);
+            r = f->flags & O_NONBLOCK ? -EAGAIN : out_wait(f, need);
         if (r)
             break;
     }
@@ -250,6 +263,8 @@ static u32 stream_poll(struct file *f, struct poll_table *pt)
     struct stream *s = &streams[ring];
 
     poll_wait(f, &s->wait, pt);
+    if (cut_off(f))
+        return f->mode & FMODE_WRITE ? EPOLLERR | EPOLLOUT | EPOLLWRNORM : EPOLLHUP;
     if (s->out) {
         if (out_room(ring) < PIPE_BUF) {
             my_flag(ring, RING_WAITING, true);
@@ -279,30 +294,39 @@ static long stream_ioctl(struct file *f, u32 cmd, u64 arg)
 {
     u32 ring = file_ring(f);
 
+    if (cmd == FIONREAD && cut_off(f))
+        return put_user((s32)0, arg);
     if (cmd == FIONREAD)
         return put_user((s32)(streams[ring].out ? RING_SIZE - out_room(ring) : in_avail(ring)), arg);
     return -ENOTTY;
 }
 
-static void ring_open(u32 ring, bool out)
+/* Our half begins anew with each use; the broker looks at it only after the spawn's answer. */
+static void ring_open(u32 ring, bool out, u32 use)
 {
     struct stream *s = &streams[ring];
 
     mutex_lock(&s->lock);
-    if (!s->files++) {
+    if (s->use != use) {
+        s->files = 0;
         s->out = out;
-        s->window = 0;
-        my_flag(ring, RING_CLOSED | RING_WAITING, false);
+        s->window = s->seen_pos = s->seen_flags = 0;
+        atomic_store(&mine()->ring[ring].pos, 0);
+        atomic_store(&mine()->ring[ring].want, 0);
+        atomic_store(&mine()->ring[ring].flags, 0);
+        atomic_store(&s->use, use);
     }
+    s->files++;
     mutex_unlock(&s->lock);
+    wake_up_all(&s->wait, EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP); /* of an earlier use */
 }
 
-static void ring_close(u32 ring)
+static void ring_close(u32 ring, u32 use)
 {
     struct stream *s = &streams[ring];
 
     mutex_lock(&s->lock);
-    bool last = --s->files == 0;
+    bool last = s->use == use && --s->files == 0;
     if (last)
         my_flag(ring, RING_CLOSED, true);
     mutex_unlock(&s->lock);
@@ -313,7 +337,7 @@ static void ring_close(u32 ring)
 static void stream_release(struct file *f)
 {
     poll_file_gone(f);
-    ring_close(file_ring(f));
+    ring_close(file_ring(f), file_use(f));
 }
 
 static const struct file_ops stream_fops = {
@@ -324,16 +348,16 @@ static const struct file_ops stream_fops = {
     .release = stream_release,
 };
 
-static struct file *stream_file(u32 ring, bool out)
+static struct file *stream_file(u32 ring, bool out, u32 use)
 {
     if (ring == ~0u)
         return file_open(AT_FDCWD, "/dev/null", O_RDWR, 0);
     if (ring >= RING_COUNT)
         return ERR_PTR(-EINVAL);
-    ring_open(ring, out);
-    struct file *f = file_anon(&stream_fops, (void *)(u64)ring, "pipe:", S_IFIFO | 0600, out ? O_WRONLY : O_RDONLY);
+    ring_open(ring, out, use);
+    struct file *f = file_anon(&stream_fops, (void *)((u64)use << 32 | ring), "pipe:", S_IFIFO | 0600, out ? O_WRONLY : O_RDONLY);
     if (IS_ERR(f))
-        ring_close(ring);
+        ring_close(ring, use);
     return f;
 }
 
@@ -341,12 +365,21 @@ static struct file *stream_file(u32 ring, bool out)
 
 static struct console *tty_console(struct tty *t) { return t->driver_data; }
 
-static u32 console_room(struct tty *t) { return out_room(tty_console(t)->ring_out); }
+/* What a cut off console is told goes nowhere; it hangs up. */
+static bool console_cut_off(struct tty *t)
+{
+    struct console *c = tty_console(t);
+    return atomic_load(&streams[c->ring_out].use) != c->use || atomic_load(&streams[c->ring_in].use) != c->use;
+}
+
+static u32 console_room(struct tty *t) { return console_cut_off(t) ? RING_SIZE : out_room(tty_console(t)->ring_out); }
 
 static void console_put(struct tty *t, const u8 *p, u32 size)
 {
     u32 ring = tty_console(t)->ring_out, pos = my_pos(ring);
 
+    if (console_cut_off(t))
+        return;
     for (u32 done = 0; done < size;) {
         u32 at = (pos + done) & (RING_SIZE - 1), piece = MIN(size - done, RING_SIZE - at);
         memcpy(ring_bytes(ring) + at, p + done, piece);
@@ -364,6 +397,8 @@ static void console_kick(struct tty *t)
     struct stream *in = &streams[c->ring_in];
     u32 room = tty_receive_room(t);
 
+    if (console_cut_off(t))
+        return;
     mutex_lock(&in->lock);
     bool bell = room && raise_want(c->ring_in, MIN(room, CONSOLE_WANT));
     mutex_unlock(&in->lock);
@@ -378,6 +413,10 @@ static void console_pull(struct console *c)
     struct stream *s = &streams[c->ring_in];
     u8 chunk[256];
 
+    if (console_cut_off(t)) {
+        tty_hangup(t);
+        return;
+    }
     for (;;) {
         bool closed = their_closed(c->ring_in);
         mutex_lock(&s->lock);
@@ -411,12 +450,12 @@ static void console_free(struct tty *t)
     struct console *c = tty_console(t);
 
     mutex_lock(&consoles_lock);
-    u32 in = c->ring_in, out = c->ring_out;
+    u32 in = c->ring_in, out = c->ring_out, use = c->use;
     pts_unregister(t);
     c->used = false;
     mutex_unlock(&consoles_lock);
-    ring_close(in);
-    ring_close(out);
+    ring_close(in, use);
+    ring_close(out, use);
 }
 
 static const struct tty_driver console_driver = {
@@ -475,7 +514,7 @@ static struct console *console_alloc(void)
     return NULL;
 }
 
-static struct tty *console_new(const struct mail_spawn *m)
+static struct tty *console_new(const struct mail_spawn *m, u32 use)
 {
     mutex_lock(&consoles_lock);
     struct console *c = console_alloc();
@@ -492,8 +531,9 @@ static struct tty *console_new(const struct mail_spawn *m)
     c->ring_out = m->ring_out;
     t->winsize =
         (struct winsize){.ws_row = m->rows, .ws_col = m->cols, .ws_xpixel = m->xpixel, .ws_ypixel = m->ypixel};
-    ring_open(c->ring_in, false);
-    ring_open(c->ring_out, true);
+    c->use = use;
+    ring_open(c->ring_in, false, use);
+    ring_open(c->ring_out, true, use);
     long r = pts_register(t);
     if (r) {
         tty_put(t);
@@ -504,13 +544,13 @@ static struct tty *console_new(const struct mail_spawn *m)
     return t;
 }
 
-static long open_console(const struct mail_spawn *m, struct file *out[3])
+static long open_console(const struct mail_spawn *m, u32 use, struct file *out[3])
 {
     char name[24] = "/dev/pts/";
 
     if (m->ring_in >= RING_COUNT || m->ring_out >= RING_COUNT)
         return -EINVAL;
-    struct tty *t = console_new(m);
+    struct tty *t = console_new(m, use);
     if (IS_ERR(t))
         return PTR_ERR(t);
     fmt_print(name + strlen(name), sizeof(name) - strlen(name), "%u", t->index);
@@ -527,11 +567,12 @@ static long open_console(const struct mail_spawn *m, struct file *out[3])
 long stream_open_stdio(const struct mail_spawn *m, struct file *out[3])
 {
     const u32 ring[3] = {m->ring_in, m->ring_out, m->ring_err};
+    u32 use = ++last_use; /* only init spawns */
 
     if (m->flags & SPAWN_TTY)
-        return open_console(m, out);
+        return open_console(m, use, out);
     for (int i = 0; i < 3; i++) {
-        out[i] = stream_file(ring[i], i > 0);
+        out[i] = stream_file(ring[i], i > 0, use);
         if (IS_ERR(out[i])) {
             long r = PTR_ERR(out[i]);
             while (i--)
@@ -554,7 +595,7 @@ static void console_events(void)
         if (!t)
             continue;
         console_pull(c);
-        if (their_closed(c->ring_out))
+        if (!console_cut_off(t) && their_closed(c->ring_out))
             tty_hangup(t);
         if (console_room(t) >= 8)
             tty_wake_writers(t);

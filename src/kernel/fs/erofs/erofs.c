@@ -353,9 +353,11 @@ static const struct super_ops erofs_super_ops = {
 
 /* ---- super block ---- */
 
-static long check_super(struct erofs_sb *s, const struct erofs_super_block *d)
+static long check_super(struct erofs_sb *s, const struct erofs_super_block *d, u64 size)
 {
     if (d->magic != EROFS_SUPER_MAGIC_V1)
+        return EUCLEAN_;
+    if ((u64)d->blocks * EROFS_BLKSZ > size) /* cut off */
         return EUCLEAN_;
     if (d->blkszbits != EROFS_BLKSZ_BITS || d->dirblkbits)
         return -EOPNOTSUPP;
@@ -391,7 +393,7 @@ long erofs_open(const void *base, u64 size, u32 index, struct super_block **out)
     if (!p)
         goto fail;
     memcpy(&d, p, sizeof(d));
-    r = check_super(s, &d);
+    r = check_super(s, &d, size);
     if (r)
         goto fail;
     s->views = (struct view_source){.mem = base, .size = size};
@@ -428,7 +430,6 @@ long erofs_mount_image(u32 index, u64 size, struct super_block **out)
 
 void erofs_map_images(void)
 {
-    for (u32 n = 0; n <= FD_IMAGE_MAX; n++) /* index FD_IMAGE_MAX: the pack; slots without a file fail and stay unmapped */
-        host_mmap(IMAGE_BASE + n * IMAGE_STRIDE, IMAGE_STRIDE, PROT_READ, MAP_PRIVATE | MAP_FIXED,
-                  n < FD_IMAGE_MAX ? FD_IMAGE0 + (int)n : FD_VIEWS, 0);
+    for (int fd = FD_IMAGE0; fd <= FD_VIEWS; fd++) /* slots without a file fail and stay unmapped */
+        host_mmap(CONTAINER_BASE(fd), IMAGE_STRIDE, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0);
 }

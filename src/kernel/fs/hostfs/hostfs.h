@@ -39,6 +39,7 @@ struct host_inode {
     struct list cached; /* all inodes with a window, oldest first; cache_lock */
     /* exec view, hostfs_view.c; view_lock */
     struct view_entry *view; /* of this version of the file; the pack holds a copy of it at copy_off */
+    u32 view_pack; /* descriptor of the pack */
     u64 view_version[4];
     u64 view_retry; /* monotonic ns: not asked for again before */
 };
@@ -57,7 +58,7 @@ long host_refresh(struct host_inode *h); /* asks for attributes if they are old 
 /* hostfs_view.c */
 void host_view_answer(struct host_inode *h, const struct wire_view *w); /* w: of a look-up answer, NULL: it had none */
 long host_view(struct file *f, bool make, struct view_entry *out, int *view_fd);
-bool host_view_copy(struct host_inode *h, u64 *off); /* where the pack has the whole file, this version of it */
+bool host_view_copy(struct host_inode *h, u32 *pack, u64 *off); /* where a pack has the whole file, this version of it */
 void host_view_free(struct host_inode *h);
 void host_version(const struct host_inode *h, u64 v[4]); /* size, mtime, ctime */
 

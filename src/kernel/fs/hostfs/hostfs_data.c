@@ -253,12 +253,44 @@ static long window_get(struct host_inode *h, u64 room)
     return 0;
 }
 
+/* A small file whole, in one request. Returns whether the first chunk is there now. */
+static bool small_get(struct host_inode *h)
+{
+    struct wire_attr *w = h->handle_open || h->i.size > WIRE_SMALL_MAX || (h->i.flags & INODE_UNLINKED) ? NULL :
+                          kmalloc(REQ_DATA_SIZE);
+    if (!w)
+        return false;
+    struct broker_args a = {.op = WIRE_READ_PATH, .reply = w, .reply_max = REQ_DATA_SIZE};
+    u64 size = h->i.size, room = PAGE_UP(size), v[4];
+    bool r = host_path_call(h, NULL, &a) >= 0 && a.reply_size >= sizeof(*w) && w->dev == h->dev && w->ino == h->ino;
+    if (r) {
+        host_set_attr(h, w);
+        host_version(h, v); /* what was opened may be another version than what was looked up */
+        r = !memcmp(v, h->version, sizeof(v)) && a.reply_size == sizeof(*w) + size && room <= h->win_got &&
+            !dpages_charge(room / PAGE_SIZE);
+    }
+    if (r) {
+        memcpy(dwin_ptr(h->win), w + 1, size);
+        memset((char *)dwin_ptr(h->win) + size, 0, room - size);
+        h->charged += room / PAGE_SIZE;
+        atomic_add(&cached_pages, room / PAGE_SIZE);
+        h->have[0] |= 1;
+    }
+    kfree(w);
+    return r;
+}
+
 /* i.lock held, window there: fills the chunk of off. */
 static long chunk_get(struct host_inode *h, u64 off)
 {
     u64 n = off / CHUNK, start = n * CHUNK;
     if (h->have[n / 64] >> n % 64 & 1)
         return 0;
+    if (!n && small_get(h)) {
+        host_wmap_filled(h, 0, CHUNK);
+        evict(h, CACHE_MAX);
+        return 0;
+    }
     long r = host_handle_get(h, false);
     if (r)
         return r;
@@ -334,11 +366,12 @@ static long host_read(struct file *f, struct uio *u, u64 *pos)
 {
     struct host_inode *h = host_of(f->inode);
     long done = 0, r = 0;
+    u32 pack;
     u64 copy;
     mutex_lock(&h->i.lock);
-    if (host_view_copy(h, &copy)) {
+    if (host_view_copy(h, &pack, &copy)) {
         if (*pos < h->i.size && u->resid) {
-            r = uio_write_to(u, (const char *)PACK_BASE + copy + *pos, MIN(u->resid, h->i.size - *pos));
+            r = uio_write_to(u, (const char *)CONTAINER_BASE(pack) + copy + *pos, MIN(u->resid, h->i.size - *pos));
             *pos += r > 0 ? (u64)r : 0;
         }
         mutex_unlock(&h->i.lock);
@@ -490,10 +523,11 @@ static long map_window(struct host_inode *h, u64 off, u64 max, struct map_extent
 static long host_map(struct file *f, u64 off, u64 max, bool shared, bool write_shared, struct map_extent *out)
 {
     struct host_inode *h = host_of(f->inode);
+    u32 pack;
     u64 copy;
     mutex_lock(&h->i.lock);
-    if (!shared && off < PAGE_UP(h->i.size) && host_view_copy(h, &copy)) {
-        *out = (struct map_extent){.fd = FD_VIEWS, .off = copy + off, .size = MIN(PAGE_UP(max), PAGE_UP(h->i.size) - off)};
+    if (!shared && off < PAGE_UP(h->i.size) && host_view_copy(h, &pack, &copy)) {
+        *out = (struct map_extent){.fd = (int)pack, .off = copy + off, .size = MIN(PAGE_UP(max), PAGE_UP(h->i.size) - off)};
         h->map_count++;
         mutex_unlock(&h->i.lock);
         return 0;

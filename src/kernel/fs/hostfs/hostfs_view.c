@@ -1,11 +1,11 @@
-/* hostfs: exec views of host files (wire/view_format.h), from the pack that lies mapped at PACK_BASE in every stub.
+/* hostfs: exec views of host files (wire/view_format.h), from the packs that lie mapped at CONTAINER_BASE() in every stub.
  *
- * The broker says with each look-up whether the pack has the file in the version it has now (wire_view). That answer is kept with
+ * The broker says with each look-up whether a pack has the file in the version it has now (wire_view). That answer is kept with
  * the version, and used as long as the inode's attributes are those. When a file is executed that has no view, the broker is
  * asked to have one built, and the caller waits for it a little: WAIT_NS a file, and no more at all once WAITS_MAX files were
  * waited for in vain. Whoever goes without has the original pages and the trap path.
  *
- * The pack only grows, and what it holds is trusted code's work; offsets are checked all the same, since the answer lies in
+ * A pack only grows, and what it holds is trusted code's work; offsets are checked all the same, since the answer lies in
  * memory that hostile processes of the sandbox can write. Lock: view_lock, a leaf; kept short, never over a request. */
 #include "fs/hostfs/hostfs.h"
 
@@ -44,19 +44,21 @@ static bool current_view(struct host_inode *h)
 void host_view_answer(struct host_inode *h, const struct wire_view *w)
 {
     struct view_header header = {0};
-    struct view_source src = {.mem = (const void *)PACK_BASE};
+    struct view_source src;
     struct view_entry *e = NULL;
     mutex_lock(&view_lock);
     if (current_view(h)) /* the pack never takes anything back */
         goto out;
     drop(h);
-    if (!w || w->data_end > IMAGE_STRIDE)
+    if (!w || w->data_end > IMAGE_STRIDE || (w->pack != FD_VIEWS && w->pack != FD_VIEWS_OWN))
         goto out;
     e = kmalloc(sizeof(*e));
-    src.size = header.data_end = w->data_end;
+    header.data_end = w->data_end;
+    src = (struct view_source){.mem = (const void *)CONTAINER_BASE(w->pack), .size = w->data_end};
     if (!e || view_entry_at(&src, &header, w->entry_off, e) || e->file_size != h->i.size || !e->copy_off)
         goto out;
     h->view = e;
+    h->view_pack = w->pack;
     e = NULL;
     host_version(h, h->view_version);
 out:
@@ -64,14 +66,16 @@ out:
     kfree(e);
 }
 
-bool host_view_copy(struct host_inode *h, u64 *off)
+bool host_view_copy(struct host_inode *h, u32 *pack, u64 *off)
 {
     if (!h->view)
         return false;
     mutex_lock(&view_lock);
     bool r = current_view(h);
-    if (r)
+    if (r) {
+        *pack = h->view_pack;
         *off = h->view->copy_off;
+    }
     mutex_unlock(&view_lock);
     return r;
 }
@@ -117,15 +121,16 @@ long host_view(struct file *f, bool make, struct view_entry *out, int *view_fd)
 {
     struct host_inode *h = host_of(f->inode);
     u64 off;
-    if (make && !host_view_copy(h, &off))
+    u32 pack;
+    if (make && !host_view_copy(h, &pack, &off))
         make_and_wait(h);
     long r = -ENOENT;
     mutex_lock(&view_lock);
     if (current_view(h) && h->view->seg_count) {
         *out = *h->view;
+        *view_fd = (int)h->view_pack;
         r = 0;
     }
     mutex_unlock(&view_lock);
-    *view_fd = FD_VIEWS;
     return r;
 }
