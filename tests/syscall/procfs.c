@@ -279,6 +279,19 @@ static void global(void)
     ok(strstr(slurp("/proc/net/dev"), "lo:") != NULL, "net/dev");
     ok(strstr(slurp("/proc/net/unix"), "RefCount") != NULL, "net/unix");
     ok(strstr(slurp("/proc/net/tcp"), "local_address") != NULL, "net/tcp");
+    static const char *const there[] = {"/proc/vmstat", "/proc/diskstats", "/proc/partitions", "/proc/devices", "/proc/cgroups",
+        "/proc/self/smaps", "/proc/self/smaps_rollup", "/proc/self/io", "/proc/self/uid_map", "/proc/self/gid_map",
+        "/proc/self/setgroups", "/proc/self/schedstat", "/proc/self/sessionid", "/proc/self/personality", "/proc/net/tcp6", "/proc/net/udp6",
+        "/proc/net/route", "/proc/net/if_inet6", "/proc/net/sockstat", "/proc/sys/kernel/shmmax", "/proc/sys/kernel/sem",
+        "/proc/sys/kernel/msgmax", "/proc/sys/kernel/perf_event_paranoid", "/proc/sys/vm/swappiness", "/proc/sys/vm/max_map_count",
+        "/proc/sys/net/ipv4/ip_local_port_range", "/proc/sys/net/ipv4/tcp_rmem", "/proc/sys/fs/file-nr"};
+    for (unsigned i = 0; i < COUNT(there); i++)
+        ok(access(there[i], R_OK) == 0, "%s", there[i]);
+    ok(strstr(slurp("/proc/self/smaps"), "Rss: ") && strstr(buf, "VmFlags: rd"), "smaps");
+    ok(!strncmp(linkof("/proc/self/ns/net"), "net:[", 5), "ns/net");
+    ok(!strncmp(linkof("/proc/self/ns/pid"), "pid:[", 5), "ns/pid");
+    long lo = 0, hi = 0;
+    ok(sscanf(slurp("/proc/sys/net/ipv4/ip_local_port_range"), "%ld %ld", &lo, &hi) == 2 && lo >= 1024 && hi > lo, "ip_local_port_range");
     err(open("/proc/none", O_RDONLY), ENOENT, "none");
     err(mkdir("/proc/x", 0755), ENOENT, "mkdir: no");
     struct stat st;

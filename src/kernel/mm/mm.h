@@ -125,6 +125,7 @@ u64 mm_view_original(struct mm *mm, u64 ip);
 u64 mm_view_resume(struct mm *mm, u64 ip);
 u64 mm_view_at_call(struct mm *mm, u64 ip);
 void mm_show_maps(struct mm *mm, struct strbuf *sb);
+void mm_show_smaps(struct mm *mm, struct strbuf *sb, bool sum); /* what is mapped counts as resident */
 u64 mm_size(struct mm *mm); /* bytes mapped */
 
 /* vma.c, under mm->lock */

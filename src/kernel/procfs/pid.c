@@ -245,6 +245,27 @@ static long show_auxv(struct pnode *n, struct strbuf *sb)
     return r;
 }
 
+static long show_detail(struct pnode *n, struct strbuf *sb, bool sum)
+{
+    long r;
+    struct mm *mm = mm_of(n, &r);
+    if (mm) {
+        mm_show_smaps(mm, sb, sum);
+        mm_put(mm);
+    }
+    return r;
+}
+
+static long show_smaps(struct pnode *n, struct strbuf *sb) { return show_detail(n, sb, false); }
+static long show_smaps_rollup(struct pnode *n, struct strbuf *sb) { return show_detail(n, sb, true); }
+
+static long show_io(struct pnode *n, struct strbuf *sb) /* not counted */
+{
+    (void)n;
+    sb_printf(sb, "rchar: 0\nwchar: 0\nsyscr: 0\nsyscw: 0\nread_bytes: 0\nwrite_bytes: 0\ncancelled_write_bytes: 0\n");
+    return 0;
+}
+
 /* Only one's own memory is there: others' lies in other host processes. */
 static long mem_io(struct file *f, struct uio *u, u64 *pos, bool write)
 {
@@ -529,6 +550,11 @@ static long show_fdinfo(struct pnode *n, struct strbuf *sb)
         {.name = "comm", .perm = 0644, .kind = PK_FILE, .show = show_comm, .write = write_comm},                       \
         SHOW("cmdline", 0444, show_cmdline), SHOW("environ", 0400, show_environ), SHOW("maps", 0444, show_maps),       \
         SHOW("auxv", 0400, show_auxv), {.name = "mem", .perm = 0600, .kind = PK_MEM}, TEXT("oom_score", "666\n"),      \
+        SHOW("smaps", 0444, show_smaps), SHOW("smaps_rollup", 0444, show_smaps_rollup), SHOW("io", 0400, show_io),     \
+        TEXT("uid_map", "         0          0 4294967295\n"), TEXT("gid_map", "         0          0 4294967295\n"),     \
+        TEXT("setgroups", "allow\n"), TEXT("schedstat", "0 0 0\n"), TEXT("personality", "00000000\n"),               \
+        TEXT("cpuset", "/\n"), TEXT("coredump_filter", "00000033\n"), TEXT("stack", ""), TEXT("oom_adj", "0\n"),     \
+        {.name = "ns", .perm = 0511, .kind = PK_DIR, .sub = proc_ns_entries},                                          \
         TEXT("loginuid", "4294967295"), TEXT("sessionid", "4294967295"), TEXT("wchan", "0"),                           \
         SHOW("limits", 0444, show_limits), SHOW("mounts", 0444, show_mounts),                                          \
         SHOW("mountinfo", 0444, show_mountinfo), TEXT("cgroup", "0::/\n"), MAGIC("exe", follow_exe),                   \

@@ -222,19 +222,20 @@ static const struct pentry kernel_entries[] = {
     TEXT("threads-max", "32768\n"),
     TEXT("randomize_va_space", "2\n"),
     DIR("random", random_entries),
-    {0},
+    {.sub = proc_kernel_more},
 };
 static const struct pentry vm_entries[] = {
-    TEXT("overcommit_memory", "1\n"), TEXT("max_map_count", "65530\n"), TEXT("mmap_min_addr", "65536\n"), {0}};
+    TEXT("overcommit_memory", "1\n"), TEXT("max_map_count", "65530\n"), TEXT("mmap_min_addr", "65536\n"),
+    {.sub = proc_vm_more}};
 static const struct pentry inotify_entries[] = {
     TEXT("max_user_watches", "65536\n"), TEXT("max_user_instances", "128\n"),
     TEXT("max_queued_events", "16384\n"), {0}};
 static const struct pentry sys_fs_entries[] = {
-    TEXT("file-max", "1048576\n"),       TEXT("nr_open", "65536\n"), TEXT("pipe-max-size", "1048576\n"),
+    TEXT("file-max", "1048576\n"),       TEXT("nr_open", "65536\n"), TEXT("file-nr", "1024\t0\t1048576\n"), TEXT("pipe-max-size", "1048576\n"),
     DIR("inotify", inotify_entries), {0},
 };
 static const struct pentry core_entries[] = {TEXT("somaxconn", "4096\n"), {0}};
-static const struct pentry sys_net_entries[] = {DIR("core", core_entries), {0}};
+static const struct pentry sys_net_entries[] = {DIR("core", core_entries), DIR("ipv4", proc_ipv4_entries), {0}};
 static const struct pentry sys_entries[] = {
     DIR("kernel", kernel_entries), DIR("vm", vm_entries), DIR("fs", sys_fs_entries), DIR("net", sys_net_entries), {0}};
 
@@ -247,7 +248,7 @@ static const struct pentry net_entries[] = {
     TEXT("udp", "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref "
                 "pointer drops\n"),
     TEXT("unix", "Num       RefCount Protocol Flags    Type St Inode Path\n"),
-    {0},
+    {.sub = proc_net_more},
 };
 
 const struct pentry proc_root_entries[] = {
@@ -265,5 +266,6 @@ const struct pentry proc_root_entries[] = {
     TEXT("swaps", "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"),
     DIR("sys", sys_entries),
     DIR("net", net_entries),
-    {0},
+    SHOW("vmstat", proc_show_vmstat),
+    {.sub = proc_root_more},
 };
