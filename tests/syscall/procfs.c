@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <pthread.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/eventfd.h>
 
 static char buf[1 << 17];
@@ -231,6 +232,25 @@ static void others(void)
     for (int i = 0; i < 200 && field(path, "State:")[0] != 'S'; i++)
         sleep_ms(2);
     is(field(path, "State:")[0], 'S', "State: sleeping");
+    pid_t b = fork();
+    if (!b) {
+        setpriority(PRIO_PROCESS, 0, 7);
+        for (;;)
+            ;
+    }
+    unsigned long ticks = 0;
+    long prio = 0, nice = 0;
+    char sp[64];
+    snprintf(sp, sizeof(sp), "/proc/%d/stat", b);
+    for (int k = 0; k < 300 && ticks < 3; k++) {
+        sleep_ms(10);
+        char *q = strrchr(slurp(sp), ')');
+        sscanf(q ? q + 2 : "", "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %*u %*d %*d %ld %ld", &ticks, &prio, &nice);
+    }
+    ok(ticks >= 3, "stat: the time of a running child grows");
+    ok(prio == 27 && nice == 7, "stat: priority and nice");
+    kill(b, SIGKILL);
+    waitpid(b, NULL, 0);
     kill(c, SIGSTOP);
     waitpid(c, NULL, WUNTRACED);
     is(field(path, "State:")[0], 'T', "State: stopped");

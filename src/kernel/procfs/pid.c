@@ -11,6 +11,7 @@
 #include "core/kmalloc.h"
 #include "core/uaccess.h"
 #include "mm/mm.h"
+#include "proc/cputime.h"
 
 #define TICK_NS 10000000u /* USER_HZ 100 */
 #define ARGS_MAX (1u << 20)
@@ -19,6 +20,8 @@ static char state_of(const struct task *t)
 {
     if (t->exited || t->tg->zombie)
         return 'Z';
+    if (t->tg->virtual_init)
+        return 'S';
     if (t->tg->stop_sig)
         return 'T';
     return t == current_task() || atomic_load_relaxed(&t->core.wake) != WAKE_SLEEPING ? 'R' : 'S';
@@ -124,9 +127,9 @@ static long show_stat(struct pnode *n, struct strbuf *sb)
         struct tgroup *tg = t->tg;
         struct mm *mm = t->exited ? NULL : t->mm;
         bool look = mm && pnode_may_look_locked(t);
-        sb_printf(sb, "%u (%.16s) %c %u %u %u 0 -1 0 0 0 0 0 %lu %lu %lu %lu 20 0 %u 0 %lu %lu %lu %lu ",
-                  n->tid, t->comm, state_of(t), parent_of(tg), tg->pgid, tg->sid, tg->utime / TICK_NS, tg->stime / TICK_NS,
-                  tg->cutime / TICK_NS, tg->cstime / TICK_NS, tg->live, tg->start_time / TICK_NS,
+        sb_printf(sb, "%u (%.16s) %c %u %u %u 0 -1 0 0 0 0 0 %lu %lu %lu %lu %d %d %u 0 %lu %lu %lu %lu ",
+                  n->tid, t->comm, state_of(t), parent_of(tg), tg->pgid, tg->sid, cputime_ask_locked(tg) / TICK_NS, tg->stime / TICK_NS,
+                  tg->cutime / TICK_NS, tg->cstime / TICK_NS, 20 + t->nice, t->nice, tg->live, tg->start_time / TICK_NS,
                   pages_of(t) * PAGE_SIZE, pages_of(t), tg->rlimits[RLIMIT_RSS][0]);
         sb_printf(sb, "%lu %lu %lu 0 0 %lu %lu 0 0 0 0 0 %d 0 0 0 0 0 0 ", look ? mm->code_start : 1ul,
                   look ? mm->code_end : 1ul, look ? mm->stack_top : 0ul, t->pending.set & 0x7fffffff,
