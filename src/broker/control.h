@@ -27,7 +27,8 @@ enum ctl_type {
                      * connection is closed */
     CTL_PROCS,      /* client -> broker: -> CTL_TEXT ..., then the connection is closed; lines: struct mail_procs */
     CTL_TRACE,      /* client -> broker: ctl_trace; -> CTL_TEXT ... until closed: lines of kernel/sys/trace.h */
-    CTL_READY,      /* broker -> link: the guest kernel has booted and takes orders */
+    CTL_READY,      /* broker -> link: the guest kernel has booted and takes orders; ctl_number: the process group to kill when the
+                     * broker is killed, 0 = a pid namespace does that */
     CTL_STARTED,    /* broker -> client: ctl_number: 0, or the errno why not, and enum spawn_step << 16 */
     CTL_EXITED,     /* broker -> client: ctl_number: wait status of the session */
     CTL_TEXT,       /* broker -> client: text */

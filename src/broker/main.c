@@ -93,7 +93,7 @@ static void dispatch(struct broker *b, struct source *s, u32 events)
         if (!b->booted && atomic_load_relaxed(&b->guest.ready)) {
             b->booted = true;
             if (b->link)
-                client_send(b->link, CTL_READY, NULL, 0);
+                client_number(b->link, CTL_READY, b->pid_namespace ? 0 : b->zygote_pid);
         }
         break;
     case SOURCE_ZYGOTE:

@@ -194,7 +194,9 @@ int setup_drop(struct broker *b)
             return -errno;
         if (fchdir(b->empty_fd) < 0 || chroot(".") < 0)
             return -errno;
-        if (setresuid(u, u, u) < 0)
+        if (b->stays_root)
+            u = 0;
+        if (setresgid(u, u, u) < 0 || setresuid(u, u, u) < 0)
             return -errno;
     }
     struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };

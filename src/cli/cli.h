@@ -21,7 +21,9 @@ int cmd_trace(int argc, char **argv);
 int cmd_image(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 
+/* commands.c */
 const struct command *command_find(const char *name);
+void print_help(FILE *f, const char *name); /* NULL: of all */
 
 /* One line on standard error; returns the status. */
 int fail(int status, const char *f, ...) printf_like(2, 3);

@@ -66,7 +66,11 @@ static int parse_options(struct options *o, int argc, char **argv)
         switch (c) {
         case OPT_IMAGE: o->image = optarg; break;
         case OPT_ROOT: o->root = optarg; break;
-        case OPT_HOSTNAME: o->config.hostname = optarg; break;
+        case OPT_HOSTNAME:
+            if (!*optarg || strlen(optarg) > 64)
+                return fail(125, "--hostname %s: give a name of 1 to 64 bytes", optarg);
+            o->config.hostname = optarg;
+            break;
         case OPT_NAME: o->config.name = optarg; break;
         case OPT_VERBOSE: o->config.verbose = true; break;
         case OPT_LAYERS: o->config.require_layers = true; break;
@@ -222,6 +226,7 @@ int run_with(int argc, char **argv, struct trace_out *trace, const u64 calls[8])
     o.command.env = env.list;
     for (int i = 0; i < 3; i++)
         o.command.fds[i] = i;
+    o.config.guard = true;
     o.config.libexec = getenv("HARENA_LIBEXEC");
     if (o.command.tty && !isatty(0))
         return fail(125, "-t needs a terminal at standard input; leave it out");

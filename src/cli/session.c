@@ -149,6 +149,8 @@ int session_run(struct harena_sandbox *s, const struct session_options *o)
             session_restore();
             if (status >= 0)
                 return status;
+            if (WIFSIGNALED(e.value) && WTERMSIG(e.value) == SIGKILL && harena_out_of_memory(s))
+                fail(0, "%s was killed: the sandbox reached its memory limit; raise --memory", o->program);
             return WIFSIGNALED(e.value) ? 128 + WTERMSIG(e.value) : WEXITSTATUS(e.value);
         case HARENA_EVENT_ERROR:
             session_restore();

@@ -38,6 +38,8 @@ static _Noreturn void guard_main(struct harena_sandbox *s, int parent, int broke
         ;
     while (poll(&p[1], 1, -1) < 0)
         ;
+    if (s->group > 1)
+        kill(-s->group, SIGKILL);
     cgroup_remove(s->cgroups, s->cgroup_count);
     if (s->state_fd >= 0)
         state_remove_unlocked(2, s->name);

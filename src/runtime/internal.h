@@ -17,6 +17,9 @@ struct harena_sandbox {
     pid_t broker;   /* 0 = only connected to */
     int broker_pidfd; /* -1 = our own child */
     bool exited;    /* the broker was reaped */
+    bool wants_guard;
+    bool ready;     /* the guest has booted */
+    pid_t group;    /* of the guest's host processes, when only we can end it after the broker was killed; else 0 */
     int state_fd;   /* our state directory, -1 = anonymous */
     int base_fd;
     char *cgroups[CGROUP_MAX];
@@ -74,6 +77,7 @@ void views_build(struct harena_sandbox *s, bool own, int fd);
 void views_close(struct harena_sandbox *s);
 
 /* watch.c */
+int process_lines(char *text, struct harena_process **out);
 u64 watch_memory(int broker, const char *cgroup);
 
 /* message.c */

@@ -3,7 +3,7 @@
  * Every function that can fail returns 0 or a descriptor/count, or -1 with one clear line in *err. Strings in the structures
  * belong to the caller and are only read during the call. Handles are not thread safe; different handles may be used from
  * different threads. Nothing here installs signal handlers; a sandbox ends when its handle is closed or its process dies.
- * Child processes: the broker, and for sandboxes that live longer a guard that cleans up if the caller is killed. */
+ * Child processes: the broker (or the factory), and a guard where it is asked for. */
 #ifndef HARENA_RUNTIME_RUNTIME_H
 #define HARENA_RUNTIME_RUNTIME_H
 
@@ -47,6 +47,7 @@ struct harena_config {
     u32 pids_max;         /* 0 = default */
     u32 timeout_ms;       /* 0 = none */
     bool verbose, require_layers, no_patch;
+    bool guard;           /* a child that cleans up if this program is killed; see guard.c */
     bool anonymous;       /* no state directory: not seen by list, exec and kill; faster */
     const char *libexec;  /* directory of harena-broker and harena-kernel; NULL = search beside the running program */
     const struct harena_mount *mounts;
@@ -96,6 +97,9 @@ int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_ev
 
 /* Runs events to the end of the main session. Returns 0 with its wait status. */
 int harena_wait(struct harena_sandbox *s, int *wait_status, struct harena_error *err);
+
+/* Processes of the sandbox were killed because it reached its memory limit, as the host's cgroup tells; false without one. */
+bool harena_out_of_memory(const struct harena_sandbox *s);
 
 int harena_signal(struct harena_sandbox *s, int signal, struct harena_error *err);
 int harena_winsize(struct harena_sandbox *s, u16 rows, u16 cols, u16 xpixel, u16 ypixel, struct harena_error *err);

@@ -111,6 +111,7 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
     if (!s)
         abort();
     s->link = s->state_fd = s->views = s->broker_pidfd = -1;
+    s->wants_guard = c->guard;
     snprintf(s->root, sizeof(s->root), "default");
     for (u32 i = 0; i < c->mount_count; i++)
         if (!strcmp(c->mounts[i].target, "/") && c->mounts[i].source)
@@ -223,6 +224,8 @@ static void decode(struct harena_sandbox *s, struct harena_event *e)
     e->text_size = payload;
     switch (h->type) {
     case CTL_READY:
+        s->ready = true;
+        s->group = e->value;
         e->type = HARENA_EVENT_READY;
         break;
     case CTL_STARTED:
@@ -252,7 +255,7 @@ static int wait_for_broker(struct harena_sandbox *s, const sigset_t *mask)
 {
     struct pollfd p = { .fd = s->link, .events = POLLIN };
     const struct timespec soon = { .tv_nsec = GUARD_AFTER_MS * 1000000l };
-    bool wants_guard = s->broker && !s->guard;
+    bool wants_guard = s->wants_guard && s->ready && !s->guard;
     int ready = wants_guard ? ppoll(&p, 1, &soon, mask) : 0;
     if (ready == 0 && wants_guard)
         guard_start(s);
@@ -308,9 +311,11 @@ int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_ev
     return 0;
 }
 
-/* Reaps the broker and says why it ended if that was not in good order. */
+/* Reaps the broker. Was it killed, and is there no pid namespace, then its processes are still there. */
 static void reap(struct harena_sandbox *s)
 {
+    int status = 0;
+    bool killed;
     if (s->broker <= 0 || s->exited)
         return;
     if (s->broker_pidfd >= 0) { /* the factory's child: its host reaps it */
@@ -319,11 +324,15 @@ static void reap(struct harena_sandbox *s)
             ;
         close(s->broker_pidfd);
         s->broker_pidfd = -1;
+        killed = s->closed; /* it closed the link, not we */
     } else {
-        while (waitpid(s->broker, NULL, 0) < 0 && errno == EINTR)
+        while (waitpid(s->broker, &status, 0) < 0 && errno == EINTR)
             ;
+        killed = WIFSIGNALED(status);
     }
     s->exited = true;
+    if (killed && s->group > 1)
+        kill(-s->group, SIGKILL);
 }
 
 int harena_wait(struct harena_sandbox *s, int *wait_status, struct harena_error *err)
@@ -349,6 +358,8 @@ int harena_wait(struct harena_sandbox *s, int *wait_status, struct harena_error 
         }
     }
 }
+
+bool harena_out_of_memory(const struct harena_sandbox *s) { return cgroup_out_of_memory(s); }
 
 int harena_request(struct harena_sandbox *s, u32 ctl_type, u32 number, struct harena_error *err)
 {

@@ -92,6 +92,8 @@ is '--memory: files' 'full' "$(run --memory 64M sh -c 'dd if=/dev/zero of=/tmp/x
 is '--memory: more than there is' 'refused' "$(run --memory 64M /usr/bin/perl -e 'my $x = eval { "x" x (200 << 20) }; print $@ ? "refused" : "got it"' 2>&- || echo refused)"
 is '--memory: a program that eats all is killed, others go on' '137 on' "$(run --memory 64M sh -c \
   '/usr/bin/perl -e "push @a, \"x\" x 1000000 while 1"; echo $? on' 2>/dev/null)"
+status '--memory: the program itself is killed' 137 "$HARENA" run --memory 64M perl -e 'push @a, "x" x 1000000 while 1'
+one_line '--memory: the program itself is killed' 'memory limit*--memory'
 is '--pids: EAGAIN' 'refused' "$(run --pids 10 /usr/bin/perl -e '
   $| = 1; for (1..20) { my $p = fork; if (!defined $p) { print $!{EAGAIN} ? "refused" : "other"; last } if (!$p) { sleep 5; exit } } kill 9, -getpgrp' 2>/dev/null)"
 is '--pids: enough' 'done' "$(run --pids 12 sh -c 'for i in 1 2 3 4 5 6 7 8; do sleep 0.2 & done; wait; echo done')"

@@ -33,6 +33,7 @@ check "the pack is filled" yes "$([ "${size:-0}" -gt 2000000 ] && echo yes || ec
 check "the cache is private" 700 "$(stat -c %a "$HARENA_CACHE/views")"
 
 # a program of a root directory: young files are not cached, settled ones are; a change is seen at once
+chmod 755 "$work/root/bin/probe" # a new ctime
 check "young file" "v1 plain" "$(run --root "$work/root" -- /bin/probe)"
 settled() { # NAME WANT [ARG...]: runs until the view is there
   local name=$1 want=$2; shift 2
@@ -41,6 +42,7 @@ settled() { # NAME WANT [ARG...]: runs until the view is there
   check "$name" "$want" "$out"
 }
 settled "settled file" "v1 patched"
+check "text that is moved" "v1 patched moved plain" "$(echo $(run --root "$work/root" -- /bin/probe move))"
 touch -r "$work/root/bin/probe" "$work/times"
 cat "$work/v2" >"$work/root/bin/probe"
 touch -r "$work/times" "$work/root/bin/probe"

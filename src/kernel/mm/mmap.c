@@ -516,8 +516,10 @@ static long remap_locked(struct mm *mm, u64 addr, u64 old_size, u64 new_size, u6
     }
     if (!(flags & MREMAP_MAYMOVE))
         return -ENOMEM;
-    if (v->flags & VM_VIEW)
-        return -EINVAL; /* text with trampolines stays where it is */
+    if (v->flags & VM_VIEW) { /* its jumps reach the trampolines only from where they are */
+        vma_view_drop(mm, v->map);
+        v = vma_find(mm, addr);
+    }
     u64 to;
     if (flags & MREMAP_FIXED) {
         to = new_addr;

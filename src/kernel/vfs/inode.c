@@ -1,7 +1,7 @@
 /* Inodes: reference counts, the inode cache, permissions, attributes.
  *
  * The cache finds the inode of a file that has several names or comes back (erofs node ids, hostfs dev/ino): keyed by
- * (super block, 64-bit key), 512 buckets, icache_lock (leaf). An inode whose count reached zero is never taken out of the cache
+ * (super block, 64-bit key), a table that grows with the count of inodes, icache_lock (leaf but for kmalloc). An inode whose count reached zero is never taken out of the cache
  * again (increment only if not zero): the thread that dropped the last reference removes and frees it. */
 #include "vfs/internal.h"
 
@@ -9,15 +9,44 @@
 #include "core/kstate.h"
 #include "vfs/hooks.h"
 
-#define ICACHE_BUCKETS 512u
+#define ICACHE_FIRST 8u /* bits of the table's first size */
 
 static KSTATE struct mutex icache_lock;
-static KSTATE struct inode *icache[ICACHE_BUCKETS];
+static KSTATE struct inode *icache_first[1u << ICACHE_FIRST];
+static KSTATE struct {
+    struct inode **table; /* NULL: icache_first */
+    u32 bits, count;
+} icache;
+
+static struct inode **bucket_in(struct inode **table, u32 bits, const struct super_block *sb, u64 key)
+{
+    u64 h = (key ^ (u64)sb / 16) * 0x9e3779b97f4a7c15ull;
+    return &table[h >> (64 - bits)];
+}
 
 static struct inode **icache_bucket(const struct super_block *sb, u64 key)
 {
-    u64 h = (key ^ (u64)sb / 16) * 0x9e3779b97f4a7c15ull;
-    return &icache[h >> 55];
+    return icache.table ? bucket_in(icache.table, icache.bits, sb, key) : bucket_in(icache_first, ICACHE_FIRST, sb, key);
+}
+
+/* icache_lock held. Four times the buckets; without memory the chains stay long. */
+static void icache_grow(void)
+{
+    u32 bits = icache.table ? icache.bits : ICACHE_FIRST;
+    struct inode **old = icache.table ? icache.table : icache_first, **table = kzalloc(sizeof(*table) << (bits + 2));
+    if (!table)
+        return;
+    for (u32 k = 0; k < 1u << bits; k++) {
+        for (struct inode *i = old[k], *next; i; i = next) {
+            struct inode **b = bucket_in(table, bits + 2, i->sb, i->cache_key);
+            next = i->cache_next;
+            i->cache_next = *b;
+            *b = i;
+        }
+    }
+    kfree(icache.table);
+    icache.table = table;
+    icache.bits = bits + 2;
 }
 
 static bool get_unless_zero(u32 *refs)
@@ -38,6 +67,18 @@ static struct inode *icache_find(struct super_block *sb, u64 key)
     return NULL;
 }
 
+/* icache_lock held. */
+static void icache_link(struct inode *i, u64 key)
+{
+    if (++icache.count > 2u << (icache.table ? icache.bits : ICACHE_FIRST))
+        icache_grow();
+    struct inode **b = icache_bucket(i->sb, key);
+    i->cache_key = key;
+    i->cache_next = *b;
+    *b = i;
+    i->flags |= INODE_CACHED;
+}
+
 struct inode *inode_cache_get(struct super_block *sb, u64 key)
 {
     mutex_lock(&icache_lock);
@@ -50,13 +91,8 @@ struct inode *inode_cache_add(struct inode *i, u64 key)
 {
     mutex_lock(&icache_lock);
     struct inode *first = icache_find(i->sb, key);
-    if (!first) {
-        struct inode **b = icache_bucket(i->sb, key);
-        i->cache_key = key;
-        i->cache_next = *b;
-        *b = i;
-        i->flags |= INODE_CACHED;
-    }
+    if (!first)
+        icache_link(i, key);
     mutex_unlock(&icache_lock);
     if (!first)
         return i;
@@ -70,6 +106,7 @@ static void icache_unlink(struct inode *i)
     for (struct inode **p = icache_bucket(i->sb, i->cache_key); *p; p = &(*p)->cache_next) {
         if (*p == i) {
             *p = i->cache_next;
+            icache.count--;
             break;
         }
     }
@@ -80,11 +117,7 @@ void inode_cache_rekey(struct inode *i, u64 key)
     mutex_lock(&icache_lock);
     if (i->flags & INODE_CACHED)
         icache_unlink(i);
-    struct inode **b = icache_bucket(i->sb, key);
-    i->cache_key = key;
-    i->cache_next = *b;
-    *b = i;
-    i->flags |= INODE_CACHED;
+    icache_link(i, key);
     mutex_unlock(&icache_lock);
 }
 

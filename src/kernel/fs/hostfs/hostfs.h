@@ -79,6 +79,14 @@ void host_wmap_filled(struct host_inode *h, u64 off, u64 size); /* the window no
 long host_wmap_sync(struct host_inode *h, u64 from, u64 to); /* writes changed pages to the file */
 void host_wmap_end(struct host_inode *h); /* nothing is mapped any more: after a sync */
 
+/* hostfs_ahead.c */
+struct host_ahead {
+    struct wire_many w;
+    u64 when; /* monotonic ns of the answer */
+};
+void host_ahead_list(const struct host_inode *dir, const u8 *list, u32 size);
+bool host_ahead_find(struct host_inode *dir, const struct qstr *name, struct host_ahead *out);
+
 /* hostfs_data.c */
 long host_handle_get(struct host_inode *h, bool write); /* i.lock held */
 extern const struct file_ops host_file_fops;

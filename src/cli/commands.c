@@ -1,0 +1,139 @@
+/* The commands and their help: what `harena help COMMAND` prints. */
+#include "cli/cli.h"
+#include <string.h>
+
+static const char run_help[] =
+    "run a program in a new sandbox\n"
+    "\n"
+    "The program sees a Linux of its own: processes, users, /proc, /tmp and network begin empty and end with it. Its files are\n"
+    "\n"
+    "  by default   the host's /usr, /bin, /lib*, some files of /etc, and the current directory at its place. All are\n"
+    "               read-only, but the current directory may be written: what is written there is thrown away.\n"
+    "      --image FILE            an image made by `harena image build`; writes are thrown away\n"
+    "      --root DIR              a host directory; writes are thrown away\n"
+    "  -v, --volume SRC:DST[:MODE] the host's file or directory SRC at DST (absolute); MODE is ro (default), rw: writes reach\n"
+    "                              the host, or overlay: writes are thrown away. May be given often\n"
+    "      --show-secrets          do not hide .env, .ssh, keys and the like in the current directory\n"
+    "      --force-cwd             show the current directory even if it is /, the home directory or a system place\n"
+    "\n"
+    "The program:\n"
+    "  -e, --env NAME[=VALUE]      set a variable; without VALUE it is taken from here. Nothing else is: PATH, HOME, LANG (and\n"
+    "                              TERM with -t) have defaults\n"
+    "  -w, --workdir DIR           directory to start in\n"
+    "  -u, --user USER[:GROUP]     names or numbers, as /etc/passwd and /etc/group inside have them (default 0)\n"
+    "  -t, --tty                   a terminal of its own, connected to this one\n"
+    "      --hostname NAME         host name inside\n"
+    "      --name NAME             of the sandbox, for ps, exec, kill and trace (default: a random one)\n"
+    "\n"
+    "Limits, and what happens there:\n"
+    "      --memory SIZE           of all its processes and files in memory, such as 512M. Files in memory may fill half of it\n"
+    "                              (ENOSPC); when all is used, the largest process is killed (SIGKILL). Needs the right to\n"
+    "                              make a cgroup; without it every process and all files are held to SIZE each\n"
+    "      --pids N                processes and threads (EAGAIN)\n"
+    "      --timeout TIME          the sandbox is killed after it, such as 1.5s, 30s, 5m, 2h; exit status 124\n"
+    "\n"
+    "      --require-layers        fail when a layer of protection is missing on this machine, instead of naming it\n"
+    "      --verbose               tell about unknown system calls, crashes, what is not shown\n"
+    "\n"
+    "Signals INT, QUIT, HUP (to the program's process group) and TERM, USR1, USR2 (to the program) are passed on; the third\n"
+    "INT or TERM ends the sandbox. When harena is killed the sandbox ends, too.\n"
+    "\n"
+    "Exit status: the program's; 128 + N when signal N killed it; 124 at the time-out; 125 for an error of harena's own, 126\n"
+    "when the program cannot be executed, 127 when it is not found - with one line that says why.\n"
+    "\n"
+    "Examples:\n"
+    "  harena run make test                               # in the current directory, which stays as it is\n"
+    "  harena run --memory 1G --timeout 5m -v .:/src:ro -w /src -- python3 run.py\n"
+    "  harena run --image debian.img -t -u nobody bash";
+
+static const char exec_help[] =
+    "run a program in a running sandbox\n"
+    "\n"
+    "A further program with standard streams of its own, in the sandbox NAME (or id) that `harena run` started. It ends at the\n"
+    "latest with the sandbox; when this command is killed, what it started is killed as well.\n"
+    "\n"
+    "  -e, --env NAME[=VALUE]      set a variable; without VALUE it is taken from here\n"
+    "  -w, --workdir DIR           directory to start in (default /)\n"
+    "  -u, --user USER[:GROUP]     names or numbers inside (default 0)\n"
+    "  -t, --tty                   a terminal of its own\n"
+    "\n"
+    "Exit status: as `harena run`.\n"
+    "\n"
+    "Example: harena exec -t web -- sh";
+
+static const char ps_help[] =
+    "list running sandboxes, or the processes of one\n"
+    "\n"
+    "Without NAME the sandboxes of this user: name, id, pid of the broker, age, memory (as the host counts it), number of\n"
+    "processes, root file system, command. With NAME (or an id) the processes inside, as the sandbox's own kernel tells;\n"
+    "states: R running, S sleeping, T stopped, Z ended. A question that a sandbox does not answer in time shows as '-'.\n"
+    "\n"
+    "      --json                  a JSON array; memory and mapped in bytes, age in seconds, created in seconds since 1970";
+
+static const char kill_help[] =
+    "end sandboxes\n"
+    "\n"
+    "Kills everything in the sandboxes NAME... (or ids) and returns when nothing of them is left. Their `harena run` exits\n"
+    "with status 137.\n"
+    "\n"
+    "  -s, --signal SIGNAL         send the sandbox's main program this signal instead: TERM, SIGTERM or 15";
+
+static const char trace_help[] =
+    "show system calls as they happen\n"
+    "\n"
+    "The calls of all processes of the running sandbox NAME, until it ends or this command is interrupted; or of a new\n"
+    "sandbox, whose exit status is passed on. A line shows pid, call, arguments and result, as strace does; flags are numbers.\n"
+    "\n"
+    "  -e, --calls NAME,NAME...    only these calls\n"
+    "  -o, --output FILE           write there (default: standard error)\n"
+    "  -f                          all processes: always so, accepted for strace's sake\n"
+    "\n"
+    "The first other option begins those of `harena run` (-e is spelt --env among them). A reader that is too slow holds the\n"
+    "program back for up to a second; then lines are left out and counted. One trace at a time.\n"
+    "\n"
+    "Examples:\n"
+    "  harena trace -e openat,execve -o calls -- make\n"
+    "  harena trace web";
+
+static const char image_help[] =
+    "make a root image\n"
+    "\n"
+    "  harena image build DIR|TAR|- -o FILE\n"
+    "\n"
+    "Makes FILE, an EROFS image for `harena run --image`, from a directory or a tar archive (- is standard input, compressed or\n"
+    "not). Programs and libraries are prepared: their system calls become jumps.\n"
+    "\n"
+    "  -o, --output FILE           the image\n"
+    "      --no-views              do not prepare programs: they run slower\n"
+    "      --one-file-system       do not descend into other file systems";
+
+static const struct command commands[] = {
+    { "run", cmd_run, "[OPTIONS] [--] COMMAND [ARG...]", run_help },
+    { "exec", cmd_exec, "[OPTIONS] NAME [--] COMMAND [ARG...]", exec_help },
+    { "ps", cmd_ps, "[--json] [NAME]", ps_help },
+    { "kill", cmd_kill, "[--signal SIGNAL] NAME...", kill_help },
+    { "trace", cmd_trace, "[-e CALLS] [-o FILE] NAME | [-e CALLS] [-o FILE] [run's OPTIONS] -- COMMAND [ARG...]", trace_help },
+    { "image", cmd_image, "build DIR|TAR|- -o FILE", image_help },
+    { "version", cmd_version, "", "print the version" },
+};
+
+const struct command *command_find(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(commands); i++)
+        if (!strcmp(commands[i].name, name))
+            return &commands[i];
+    return NULL;
+}
+
+void print_help(FILE *f, const char *name)
+{
+    const struct command *only = name ? command_find(name) : NULL;
+    if (only) {
+        fprintf(f, "usage: harena %s%s%s\n\n%s\n", only->name, *only->usage ? " " : "", only->usage, only->help);
+        return;
+    }
+    fprintf(f, "Harena runs programs nobody has vetted in a sandbox with its own kernel.\n\nusage: harena COMMAND ...\n\n");
+    for (size_t i = 0; i < ARRAY_COUNT(commands); i++)
+        fprintf(f, "  %-9s%.*s\n", commands[i].name, (int)strcspn(commands[i].help, "\n"), commands[i].help);
+    fprintf(f, "\n`harena COMMAND --help` tells more. Exit status 125: an error of harena's own.\n");
+}
