@@ -2,6 +2,9 @@
 #include "tap.h"
 #include <ctype.h>
 #include <dirent.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -312,6 +315,32 @@ static void global(void)
     ok(!strncmp(linkof("/proc/self/ns/pid"), "pid:[", 5), "ns/pid");
     long lo = 0, hi = 0;
     ok(sscanf(slurp("/proc/sys/net/ipv4/ip_local_port_range"), "%ld %ld", &lo, &hi) == 2 && lo >= 1024 && hi > lo, "ip_local_port_range");
+    int ls = socket(AF_INET, SOCK_STREAM, 0), c = socket(AF_INET, SOCK_STREAM, 0), u = socket(AF_UNIX, SOCK_STREAM, 0);
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_un un = {.sun_family = AF_UNIX, .sun_path = "listed"};
+    socklen_t n = sizeof(a);
+    must(bind(ls, (void *)&a, n));
+    must(listen(ls, 5));
+    getsockname(ls, (void *)&a, &n);
+    must(connect(c, (void *)&a, n));
+    must(bind(u, (void *)&un, sizeof(un)));
+    must(listen(u, 1));
+    char want[128];
+    struct stat st0;
+    fstat(ls, &st0);
+    snprintf(want, sizeof(want), "0100007F:%04X 00000000:0000 0A ", ntohs(a.sin_port));
+    char *line = strstr(slurp("/proc/net/tcp"), want);
+    ok(line != NULL, "net/tcp: a listener");
+    snprintf(want, sizeof(want), " %lu ", (unsigned long)st0.st_ino);
+    char *end = line ? strchr(line, '\n') : NULL;
+    if (end)
+        *end = 0;
+    ok(line && strstr(line, want), "net/tcp: its inode");
+    snprintf(want, sizeof(want), " 0100007F:%04X 01 ", ntohs(a.sin_port));
+    ok(strstr(slurp("/proc/net/tcp"), want) != NULL, "net/tcp: a connection");
+    fstat(u, &st0);
+    snprintf(want, sizeof(want), "00010000 0001 01 %5lu listed\n", (unsigned long)st0.st_ino);
+    ok(strstr(slurp("/proc/net/unix"), want) != NULL, "net/unix: a listener");
     err(open("/proc/none", O_RDONLY), ENOENT, "none");
     err(mkdir("/proc/x", 0755), ENOENT, "mkdir: no");
     struct stat st;

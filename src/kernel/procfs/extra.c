@@ -54,10 +54,6 @@ const struct pentry proc_ipv4_entries[] = {
 };
 
 const struct pentry proc_net_more[] = {
-    TEXT("tcp6", "  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when "
-                 "retrnsmt   uid  timeout inode\n"),
-    TEXT("udp6", "  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when "
-                 "retrnsmt   uid  timeout inode ref pointer drops\n"),
     TEXT("raw", "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops\n"),
     TEXT("packet", "sk       RefCnt Type Proto  Iface R Rmem   User   Inode\n"),
     TEXT("route", "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT                                 "

@@ -11,6 +11,7 @@
 #include "core/kmalloc.h"
 #include "core/random.h"
 #include "host/host.h"
+#include "net/show.h"
 
 #define NS 1000000000ull
 #define RELEASE "6.12.0-harena" /* as uname() says */
@@ -198,6 +199,8 @@ static long show_uuid(struct pnode *n, struct strbuf *sb)
     return 0;
 }
 
+#define AF_INET_ 2
+#define AF_INET6_ 10
 #define SHOW(n, f) {.name = n, .perm = 0444, .kind = PK_FILE, .show = f}
 #define TEXT(n, t) {.name = n, .perm = 0444, .kind = PK_FILE, .text = t}
 #define DIR(n, s) {.name = n, .perm = 0555, .kind = PK_DIR, .sub = s}
@@ -239,15 +242,60 @@ static const struct pentry sys_net_entries[] = {DIR("core", core_entries), DIR("
 static const struct pentry sys_entries[] = {
     DIR("kernel", kernel_entries), DIR("vm", vm_entries), DIR("fs", sys_fs_entries), DIR("net", sys_net_entries), {0}};
 
+#define INET_END "retrnsmt   uid  timeout inode"
+
+static long show_tcp(struct pnode *n, struct strbuf *sb)
+{
+    (void)n;
+    sb_printf(sb, "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when " INET_END "\n");
+    inet_show(sb, true, AF_INET_);
+    return 0;
+}
+
+static long show_tcp6(struct pnode *n, struct strbuf *sb)
+{
+    (void)n;
+    sb_printf(sb, "  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when "
+                  INET_END "\n");
+    inet_show(sb, true, AF_INET6_);
+    return 0;
+}
+
+static long show_udp(struct pnode *n, struct strbuf *sb)
+{
+    (void)n;
+    sb_printf(sb, "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when " INET_END " ref pointer drops\n");
+    inet_show(sb, false, AF_INET_);
+    return 0;
+}
+
+static long show_udp6(struct pnode *n, struct strbuf *sb)
+{
+    (void)n;
+    sb_printf(sb, "  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when "
+                  INET_END " ref pointer drops\n");
+    inet_show(sb, false, AF_INET6_);
+    return 0;
+}
+
+static long show_unix(struct pnode *n, struct strbuf *sb)
+{
+    (void)n;
+    sb_printf(sb, "Num       RefCount Protocol Flags    Type St Inode Path\n");
+    unix_show(sb);
+    return 0;
+}
+
 static const struct pentry net_entries[] = {
     TEXT("dev", "Inter-|   Receive                                                |  Transmit\n"
                 " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls "
                 "carrier compressed\n"
                 "    lo:       0       0    0    0    0     0          0         0        0       0    0    0    0     0       0          0\n"),
-    TEXT("tcp", "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"),
-    TEXT("udp", "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref "
-                "pointer drops\n"),
-    TEXT("unix", "Num       RefCount Protocol Flags    Type St Inode Path\n"),
+    SHOW("tcp", show_tcp),
+    SHOW("tcp6", show_tcp6),
+    SHOW("udp", show_udp),
+    SHOW("udp6", show_udp6),
+    SHOW("unix", show_unix),
     {.sub = proc_net_more},
 };
 
