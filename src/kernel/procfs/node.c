@@ -6,6 +6,8 @@
  * the table, DYNAMIC + id the rest. */
 #include "procfs/internal.h"
 
+#include "proc/pidfd.h"
+
 #include "base/string.h"
 #include "core/kmalloc.h"
 #include "procfs/procfs.h"
@@ -441,8 +443,16 @@ static long proc_mount(const char *source, u32 flags, const char *options, struc
     return pnode_mount("proc", 0x9fa0, &proc_root_dir, out);
 }
 
+static u32 process_directory(const struct file *f)
+{
+    if (!f->inode || f->inode->ops != &dir_ops || PNODE(f->inode)->e != &proc_pid_dir)
+        return 0;
+    return pnode_task_locked(PNODE(f->inode)) ? PNODE(f->inode)->pid : ~0u; /* nobody has that number */
+}
+
 long procfs_init(void)
 {
+    pidfd_know_directories(process_directory);
     long r = register_filesystem("proc", proc_mount);
     return r ? r : register_filesystem("sysfs", sysfs_mount);
 }

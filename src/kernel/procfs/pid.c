@@ -556,7 +556,7 @@ static long show_fdinfo(struct pnode *n, struct strbuf *sb)
         SHOW("smaps", 0444, show_smaps), SHOW("smaps_rollup", 0444, show_smaps_rollup), SHOW("io", 0400, show_io),     \
         TEXT("uid_map", "         0          0 4294967295\n"), TEXT("gid_map", "         0          0 4294967295\n"),     \
         TEXT("setgroups", "allow\n"), TEXT("schedstat", "0 0 0\n"), TEXT("personality", "00000000\n"),               \
-        TEXT("cpuset", "/\n"), TEXT("coredump_filter", "00000033\n"), TEXT("stack", ""), TEXT("oom_adj", "0\n"),     \
+        TEXT("cpuset", "/\n"), {.name = "coredump_filter", .perm = 0644, .kind = PK_FILE, .text = "00000033\n", .write = write_ignored}, TEXT("stack", ""), TEXT("oom_adj", "0\n"),     \
         {.name = "ns", .perm = 0511, .kind = PK_DIR, .sub = proc_ns_entries},                                          \
         TEXT("loginuid", "4294967295"), TEXT("sessionid", "4294967295"), TEXT("wchan", "0"),                           \
         SHOW("limits", 0444, show_limits), SHOW("mounts", 0444, show_mounts),                                          \
