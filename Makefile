@@ -1,6 +1,6 @@
 # Thin front of meson: installs what is missing (Debian 12), builds, runs, tests.
 BUILD ?= build
-.PHONY: all deps run test clean
+.PHONY: all deps run test clean compat
 
 all: $(BUILD)/build.ninja
 	@tools/refresh $(BUILD)
@@ -25,3 +25,6 @@ clean:
 
 bench: all
 	@bench/run $(BUILD)
+
+compat:
+	@tools/gen_compat.py .

@@ -23,7 +23,7 @@ for name; do
   [ -f "$src" ] || { echo "not ok - $name: no such test"; fail=1; continue; }
   if [ "$src" -nt "$bin" ] || [ "$here/syscall/tap.h" -nt "$bin" ]; then
     ${CC:-cc} -std=gnu11 -O1 -g -Wall -Wno-unused-result -Wno-nonnull -Wno-stringop-overread -Wno-stringop-overflow -pthread \
-      -o "$bin" "$src" -lrt -lutil || { fail=1; continue; }
+      -o "$bin" "$src" -lrt -Wl,--no-warn-execstack || { fail=1; continue; }
   fi
   (cd "$out" && env -i PATH=/usr/bin:/bin LANG=C TAP_DIR="$native_dir" timeout -k 5 100 "./$name") >"$bin.native" 2>&1 </dev/null
   echo "# status $?" >>"$bin.native"

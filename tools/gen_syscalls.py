@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """gen_syscalls.py [--names] TABLE OUTPUT: the dispatch table (see src/abi/syscalls.h) from syscalls.tbl; with --names only the names,
 for the command line."""
+import re
 import sys
 
 
@@ -10,7 +11,7 @@ def read_table(path):
         for at, line in enumerate(f, 1):
             if not line.strip() or line.startswith('#'):
                 continue
-            fields = line.split()
+            fields = re.split(r' [~!] ', line, maxsplit=1)[0].split() # notes are for gen_compat.py
             if len(fields) != 3:
                 sys.exit(f'{path}:{at}: expected: number name arguments')
             nr, name, args = int(fields[0]), fields[1], fields[2]

@@ -169,6 +169,7 @@ struct broker {
     pid_t zygote_pid;
     bool pid_namespace;
     bool was_root;
+    bool stays_root; /* no user namespaces: outer_uid is the guest's only */
     uid_t outer_uid;
 
     struct r_control_guest guest; /* last copy of the guest's page */

@@ -332,26 +332,68 @@ int hostfs_handle_new(struct hostfs *fs, int fd, u32 mount, bool writable, bool 
 
 /* ---- operations that read ---- */
 
-static s32 op_lookup(struct broker *b, struct request *r, struct mount *m)
+/* Attributes and view of one path. */
+static s32 lookup_one(struct broker *b, struct mount *m, const char *path, bool make, struct wire_many *out)
 {
     bool hidden;
-    int fd = hostfs_walk(&b->fs, m, (char *)r->data, &hidden);
+    int fd = hostfs_walk(&b->fs, m, path, &hidden);
     if (fd < 0)
         return fd;
     struct stat st;
     int result = fstat(fd, &st) < 0 ? -errno : 0;
     if (!result) {
-        struct wire_attr *a = (struct wire_attr *)r->reply;
-        hostfs_attr(&b->fs, &st, a, hidden);
-        r->head.reply_size = sizeof(*a);
-        if (m->views && !hidden && S_ISREG(st.st_mode)) {
-            r->head.value = views_find(b, m, fd, &st, r->head.arg[0] & WIRE_VIEW_MAKE, (struct wire_view *)(a + 1));
-            if (r->head.value == WIRE_VIEW_READY)
-                r->head.reply_size += sizeof(struct wire_view);
-        }
+        hostfs_attr(&b->fs, &st, &out->attr, hidden);
+        if (m->views && !hidden && S_ISREG(st.st_mode))
+            out->view_state = views_find(b, m, fd, &st, make, &out->view);
     }
     close(fd);
     return result;
+}
+
+static s32 op_lookup(struct broker *b, struct request *r, struct mount *m)
+{
+    struct wire_many one = { 0 };
+    s32 result = lookup_one(b, m, (char *)r->data, r->head.arg[0] & WIRE_VIEW_MAKE, &one);
+    if (result < 0)
+        return result;
+    r->head.value = one.view_state;
+    r->head.reply_size = sizeof(one.attr);
+    memcpy(r->reply, &one.attr, sizeof(one.attr));
+    if (one.view_state == WIRE_VIEW_READY) {
+        memcpy(r->reply + sizeof(one.attr), &one.view, sizeof(one.view));
+        r->head.reply_size += sizeof(one.view);
+    }
+    return 0;
+}
+
+/* Every name is looked up by its whole path, as by WIRE_LOOKUP: the same rules, the same flags. */
+static s32 op_lookup_many(struct broker *b, struct request *r, struct mount *m)
+{
+    char path[4096 + 1];
+    size_t dir = strnlen((char *)r->data, r->head.size), at = dir + 1;
+    if (at > r->head.size || dir > 4000 || hostfs_check_path((char *)r->data, dir + 1))
+        return -EINVAL;
+    memcpy(path, r->data, dir);
+    if (dir)
+        path[dir++] = '/';
+    struct wire_many *out = (struct wire_many *)r->reply;
+    u32 count = 0;
+    _Static_assert(WIRE_MANY_MAX * sizeof(*out) <= REQ_DATA_SIZE, "a reply holds all");
+    for (; at < r->head.size && count < WIRE_MANY_MAX; count++) {
+        const char *name = (char *)r->data + at;
+        size_t n = strnlen(name, r->head.size - at);
+        at += n + 1;
+        if (at > r->head.size)
+            return -EINVAL;
+        out[count] = (struct wire_many){ .result = -ENAMETOOLONG };
+        if (dir + n >= sizeof(path))
+            continue;
+        memcpy(path + dir, name, n + 1);
+        s32 result = !n || memchr(name, '/', n) ? -EINVAL : hostfs_check_path(path, dir + n + 1);
+        out[count].result = result ? result : lookup_one(b, m, path, false, &out[count]);
+    }
+    r->head.reply_size = count * sizeof(*out);
+    return 0;
 }
 
 struct kernel_dirent {
@@ -629,6 +671,8 @@ void hostfs_serve(struct broker *b, struct request *r)
         result = op_statfs(r, m);
     } else if (op >= WIRE_CREATE && op <= WIRE_SETATTR) {
         result = m->writable ? hostfs_modify(fs, r, m) : -EROFS;
+    } else if (op == WIRE_LOOKUP_MANY) {
+        result = op_lookup_many(b, r, m);
     } else {
         result = -ENOSYS;
     }

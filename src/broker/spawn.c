@@ -168,9 +168,11 @@ static pid_t start_child(const struct child *c, int flags, int *pidfd, char step
     if (pid == 0)
         child_main(c);
     struct report r;
-    ssize_t n;
-    while ((n = recv(c->b->boot_socket, &r, sizeof(r), 0)) < 0 && errno == EINTR)
+    /* our copy of the child's end is still open: its death shows at the pidfd */
+    struct pollfd p[2] = { { .fd = c->b->boot_socket, .events = POLLIN }, { .fd = *pidfd, .events = POLLIN } };
+    while (poll(p, 2, -1) < 0 && errno == EINTR)
         ;
+    ssize_t n = recv(c->b->boot_socket, &r, sizeof(r), MSG_DONTWAIT);
     if (n == sizeof(r) && !memcmp(r.tag, "GOES", 4))
         return pid;
     waitpid(pid, NULL, 0);
@@ -233,8 +235,13 @@ int spawn_zygote(struct broker *b, char *layers, size_t layers_size)
         }
         if (pid < 0)
             pid = start_child(&c, 0, &b->zygote.fd, step);
-        snprintf(layers, layers_size, "%s%s%s",
-                 "no user namespace: a guest that broke out of its filter would have this user's rights\n",
+        /* without id maps only root reads root's directories: the broker stays what started it, as for any other user */
+        b->stays_root = c.become && b->fs.userns < 0;
+        if (b->stays_root)
+            b->fs.own_uid = b->fs.own_gid = 0;
+        snprintf(layers, layers_size, "no user namespace: %s\n%s%s",
+                 c.become ? b->stays_root ? "the broker runs as root, with no capability but to kill the guest" : "a guest that broke out of its filter would be a user of the host"
+                          : "a guest that broke out of its filter would have this user's rights",
                  b->pid_namespace ? "" : "no pid namespace: clean-up after a kill and signals are only best effort\n",
                  c.root ? "" : "no empty root directory: only the filter keeps the guest from files\n");
         if (b->was_root && !b->outer_uid)

@@ -143,6 +143,7 @@ enum wire_op {
     WIRE_RENAME,      /* data: old NUL new (arg[0]: offset of the second); arg[1]: RENAME_NOREPLACE|EXCHANGE */
     WIRE_SETATTR,     /* data: wire_attr then path (by path: chmod, utimens, truncate); arg[0] mask -> wire_attr */
     WIRE_STATFS,      /* -> wire_statfs */
+    WIRE_LOOKUP_MANY, /* data: path of a directory, then names in it, NUL terminated, WIRE_MANY_MAX at most -> wire_many for each */
     WIRE_READ_PATH,   /* data: path of a regular file -> wire_attr, then its first WIRE_SMALL_MAX bytes; value = bytes */
 };
 #define WIRE_SMALL_MAX (REQ_DATA_SIZE - (u32)sizeof(struct wire_attr))
@@ -160,6 +161,15 @@ struct wire_view { /* where a view pack holds a host file, see wire/view_format.
     u32 pad;
     u64 entry_off; /* of the view_entry */
     u64 data_end;  /* of the pack: everything the entry refers to lies below */
+};
+
+#define WIRE_MANY_MAX 64
+
+struct wire_many { /* as the answer to WIRE_LOOKUP */
+    s32 result;
+    u32 view_state; /* enum wire_view_state */
+    struct wire_attr attr;
+    struct wire_view view;
 };
 
 #define WIRE_SET_MODE 1u

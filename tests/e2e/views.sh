@@ -33,6 +33,7 @@ check "the pack is filled" yes "$([ "${size:-0}" -gt 2000000 ] && echo yes || ec
 check "the cache is private" 700 "$(stat -c %a "$HARENA_CACHE/views")"
 
 # a program of a root directory: young files are not cached, settled ones are; a change is seen at once
+chmod 755 "$work/root/bin/probe" # a new ctime
 check "young file" "v1 plain" "$(run --root "$work/root" -- /bin/probe)"
 settled() { # NAME WANT [ARG...]: runs until the view is there
   local name=$1 want=$2; shift 2
@@ -41,6 +42,7 @@ settled() { # NAME WANT [ARG...]: runs until the view is there
   check "$name" "$want" "$out"
 }
 settled "settled file" "v1 patched"
+check "text that is moved" "v1 patched moved plain" "$(echo $(run --root "$work/root" -- /bin/probe move))"
 touch -r "$work/root/bin/probe" "$work/times"
 cat "$work/v2" >"$work/root/bin/probe"
 touch -r "$work/times" "$work/root/bin/probe"
@@ -64,6 +66,19 @@ for f in "$HARENA_CACHE"/views/views.*; do
   check "not in the system's pack" 0 "$(grep -c "a note that only the probe holds" "$f")"
 done
 check "--no-patch" "v1 plain" "$(run --no-patch --root "$work/root" -- /bin/probe)"
+
+# a guest that writes to its packs
+$cc -O1 -w -static "$here/views_hostile.c" -o "$work/root/bin/hostile" || exit 1
+sums() { cat "$HARENA_CACHE"/views*/views.* | cksum; }
+cd "$work/root" || exit 1
+run -v "$work/vol:/v" -- /v/probe >"$work/out"; sleep 2 # both packs exist and are quiet
+cp "$work/root/bin/hostile" "$work/vol/"
+run -v "$work/vol:/v" -- /v/hostile >"$work/out"; sleep 1; before=$(sums)
+check "private mappings of the packs" "$(printf '6: written, punch -13\n7: written, punch -13\nend')" "$(run -v "$work/vol:/v" -- /v/hostile)"
+check "a shared mapping kills" "137" "$(run -v "$work/vol:/v" -- /v/hostile shared; echo $?)"
+check "the packs are as before" "$before" "$(sums)"
+check "and still good" "v1 patched" "$(run -v "$work/vol:/v" -- /v/probe)"
+cd / || exit 1
 
 # damage: another pack, or the trap path, never a crash or wrong code
 own_pack() { echo "$HARENA_CACHE/views-$(stat -c %D "$1")-$(printf %x "$(stat -c %i "$1")")$2"; }

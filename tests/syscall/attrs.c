@@ -61,7 +61,11 @@ static void stats(void)
     close(fd);
     struct statfs fs;
     is(statfs(".", &fs), 0, "statfs");
-    ok(fs.f_type == 0x01021994 && fs.f_bsize == 4096 && fs.f_namelen == 255, "statfs: tmpfs");
+    ok(fs.f_bsize == 4096 && fs.f_namelen == 255, "statfs: values");
+    int mem = (int)syscall(SYS_memfd_create, "m", 0);
+    is(fstatfs(mem, &fs), 0, "fstatfs");
+    is(fs.f_type, 0x01021994, "fstatfs: a memfd is on a tmpfs");
+    close(mem);
     is(statfs("/proc", &fs), 0, "statfs: proc");
     is(fs.f_type, 0x9fa0, "statfs: proc's type");
     err(statfs("none", &fs), ENOENT, "statfs: none");

@@ -6,6 +6,7 @@
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 #include <sys/syslog.h>
+#include <sys/uio.h>
 #include <sys/vfs.h>
 
 TAP_MAIN
@@ -64,6 +65,15 @@ TAP_MAIN
     ok(fs != 0, "ARCH_GET_FS: value");
     err(syscall(SYS_arch_prctl, 0x9999, 0), EINVAL, "arch_prctl: unknown");
     err(syscall(SYS_arch_prctl, 0x1002, -1l), EPERM, "ARCH_SET_FS: not canonical");
+    char from[] = "0123456789", to[12] = {0};
+    struct iovec lv[2] = {{to, 3}, {to + 5, 4}}, rv[1] = {{from, 10}};
+    is(process_vm_readv(getpid(), lv, 2, rv, 1, 0), 7, "process_vm_readv");
+    ok(!memcmp(to, "012\0\0003456", 9), "process_vm_readv: data");
+    is(process_vm_writev(getpid(), rv, 1, lv, 1, 0), 3, "process_vm_writev");
+    err(process_vm_readv(getpid(), lv, 2, rv, 1, 1), EINVAL, "process_vm_readv: flags");
+    err(process_vm_readv(4000000, lv, 2, rv, 1, 0), ESRCH, "process_vm_readv: nobody");
+    rv[0].iov_base = (void *)8;
+    err(process_vm_readv(getpid(), lv, 2, rv, 1, 0), EFAULT, "process_vm_readv: bad address");
     long v;
     is(syscall(SYS_time, &v), v, "time");
     is(getpagesize(), 4096, "getpagesize");

@@ -97,6 +97,7 @@ static void canonical(void)
     cook.c_cc[VEOL] = 0;
     int n = -1;
     in("12345\n");
+    readable(s);
     ioctl(s, FIONREAD, &n);
     is(n, 6, "FIONREAD");
     is(tcflush(s, TCIFLUSH), 0, "tcflush");

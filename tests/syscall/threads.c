@@ -280,13 +280,17 @@ static void robust_pi(void)
     is(pthread_mutex_lock(sm), EOWNERDEAD, "robust: of a killed process");
     pthread_mutex_consistent(sm);
     pthread_mutex_unlock(sm);
+    int rp[2];
+    char x;
+    must(pipe(rp));
     pid_t c = fork();
     if (!c) {
         pthread_mutex_lock(sm);
+        write(rp[1], "x", 1);
         sleep_ms(50);
         _exit(0);
     }
-    sleep_ms(20);
+    read(rp[0], &x, 1);
     is(pthread_mutex_lock(sm), EOWNERDEAD, "robust: a waiter is woken");
     waitpid(c, NULL, 0);
     uint64_t head = 0, len = 0;

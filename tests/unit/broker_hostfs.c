@@ -353,6 +353,69 @@ static void test_big_directory(void **state)
     assert_true(replies > 1);
 }
 
+/* Many names in one request: each as by WIRE_LOOKUP, none can lead elsewhere. */
+static s32 many(u32 mount, const char *data, u32 size, struct wire_many out[WIRE_MANY_MAX])
+{
+    s32 result = ask2(WIRE_LOOKUP_MANY, mount, data, size, 0, 0);
+    memcpy(out, r.reply, r.head.reply_size);
+    return result;
+}
+
+static void test_many(void **state)
+{
+    (void)state;
+    struct wire_many m[WIRE_MANY_MAX + 8];
+    static const char names[] = "\0plain\0none\0sub\0out\0../outside\0..\0.\0sub/deep\0\0fifo";
+    assert_int_equal(many(RO, names, sizeof(names), m), 0);
+    assert_int_equal(r.head.reply_size, 10 * sizeof(m[0]));
+    assert_true(m[0].result == 0 && m[0].attr.size == 5 && S_ISREG(m[0].attr.mode) && m[0].view_state == WIRE_VIEW_NONE);
+    assert_int_equal(m[1].result, -ENOENT);
+    assert_true(m[2].result == 0 && S_ISDIR(m[2].attr.mode));
+    assert_true(m[3].result == 0 && S_ISLNK(m[3].attr.mode));
+    for (int i = 4; i < 9; i++)
+        assert_int_equal(m[i].result, -EINVAL);
+    assert_true(m[9].result == 0 && S_ISFIFO(m[9].attr.mode));
+    assert_int_equal(many(RO, "sub\0deep", 9, m), 0);
+    assert_true(m[0].result == 0 && m[0].attr.size == 4);
+    assert_int_equal(many(RO, "out\0secret", 11, m), 0);
+    assert_int_equal(m[0].result, -ELOOP);
+    assert_int_equal(many(RO, "sub\0deep", 8, m), -EINVAL); /* not terminated */
+    assert_int_equal(many(RO, "sub", 3, m), -EINVAL);
+    assert_int_equal(many(RO, "..\0plain", 9, m), -EINVAL);
+    assert_int_equal(many(RO, "sub\0", 4, m), 0);
+    assert_int_equal(r.head.reply_size, 0);
+    char lots[WIRE_MANY_MAX * 4 + 1] = "";
+    for (u32 i = 1; i < sizeof(lots); i += 2)
+        lots[i] = 'x';
+    assert_int_equal(many(RO, lots, sizeof(lots), m), 0);
+    assert_int_equal(r.head.reply_size, WIRE_MANY_MAX * sizeof(m[0]));
+    assert_int_equal(many(ALLOW, "\0plain\0suid", 12, m), 0);
+    assert_true(m[0].result == 0 && m[1].result == -ENOENT);
+    assert_int_equal(many(SECRETS, "\0.env\0.ssh", 11, m), 0);
+    assert_true(m[0].result == 0 && m[0].attr.size == 0 && m[0].attr.flags & WIRE_ATTR_HIDDEN);
+    assert_int_equal(many(SECRETS, ".ssh\0id_rsa", 12, m), 0);
+    assert_int_equal(m[0].result, -ENOENT);
+}
+
+static void test_read_path(void **state)
+{
+    (void)state;
+    assert_int_equal(ask(WIRE_READ_PATH, RO, "sub/deep", 0), 0);
+    assert_int_equal(r.head.value, 4);
+    assert_int_equal(r.head.reply_size, sizeof(struct wire_attr) + 4);
+    assert_memory_equal(r.reply + sizeof(struct wire_attr), "deep", 4);
+    assert_int_equal(((struct wire_attr *)r.reply)->size, 4);
+    assert_int_equal(ask(WIRE_READ_PATH, RO, "fifo", 0), -EINVAL);
+    assert_int_equal(ask(WIRE_READ_PATH, RO, "abs", 0), -EINVAL);
+    assert_int_equal(ask(WIRE_READ_PATH, RO, "sub", 0), -EINVAL);
+    assert_int_equal(ask(WIRE_READ_PATH, RO, "out/secret", 0), -ELOOP);
+    assert_int_equal(ask(WIRE_READ_PATH, RO, "none", 0), -ENOENT);
+    assert_int_equal(ask(WIRE_READ_PATH, RO, "../outside/secret", 0), -EINVAL);
+    assert_int_equal(ask(WIRE_READ_PATH, SECRETS, ".env", 0), -EACCES);
+    assert_int_equal(ask(WIRE_READ_PATH, SECRETS, ".ssh/id_rsa", 0), -ENOENT);
+    assert_int_equal(ask(WIRE_READ_PATH, ALLOW, "suid", 0), -ENOENT);
+}
+
 static void test_handle_limit(void **state)
 {
     (void)state;
@@ -382,7 +445,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
         T(test_paths), T(test_links), T(test_special_files), T(test_read_only), T(test_data), T(test_names), T(test_secrets),
-        T(test_allow_list), T(test_file_mount), T(test_big_directory), T(test_handle_limit), T(test_no_openat2),
+        T(test_allow_list), T(test_file_mount), T(test_big_directory), T(test_many), T(test_read_path), T(test_handle_limit), T(test_no_openat2),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

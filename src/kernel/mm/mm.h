@@ -140,6 +140,7 @@ void vma_merge(struct mm *mm, u64 start, u64 end);
 long vma_unmap(struct mm *mm, u64 start, u64 end, bool host);
 u64 vma_host_end(const struct vma *v); /* address up to which the host shows the file (anonymous: end) */
 void vmap_put(struct mm *mm, struct vmap *m);
+void vma_view_drop(struct mm *mm, struct vmap *m); /* all of m shows the original; vmas move in the array */
 /* fault.c: the original of an address in the trampolines of w, or the address itself */
 u64 view_original(const struct vview *w, u64 ip);
 /* arch/x86_64/trap.c: threads that are in the kernel and would return into the trampolines of w return to the original code.

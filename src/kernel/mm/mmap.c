@@ -9,6 +9,7 @@
 #include "host/host.h"
 #include "mm/mm.h"
 #include "vfs/dentry.h"
+#include "vfs/mount.h"
 #include "vfs/vfs.h"
 
 #define PROT_ALL (PROT_READ | PROT_WRITE | PROT_EXEC)
@@ -16,6 +17,7 @@
 #define SEAL_WRITE 8u
 #define SEAL_FUTURE_WRITE 16u
 #define RLIM_DATA 2
+#define MNT_NOEXEC 8u /* MS_NOEXEC */
 #define RLIM_AS 9
 #define MODE_IFMT 0170000u
 #define MODE_IFREG 0100000u
@@ -386,6 +388,8 @@ long mm_protect(struct mm *mm, u64 addr, u64 size, int prot)
         r = -EACCES;
         if (p & PROT_WRITE && v->flags & VM_DENYWRITE)
             break;
+        if (p & PROT_EXEC && v->map && v->map->file->path.mnt && v->map->file->path.mnt->flags & MNT_NOEXEC)
+            break;
         r = -ENOMEM;
         if (too_large(v->end - v->start, p, v->flags))
             break;
@@ -512,8 +516,10 @@ static long remap_locked(struct mm *mm, u64 addr, u64 old_size, u64 new_size, u6
     }
     if (!(flags & MREMAP_MAYMOVE))
         return -ENOMEM;
-    if (v->flags & VM_VIEW)
-        return -EINVAL; /* text with trampolines stays where it is */
+    if (v->flags & VM_VIEW) { /* its jumps reach the trampolines only from where they are */
+        vma_view_drop(mm, v->map);
+        v = vma_find(mm, addr);
+    }
     u64 to;
     if (flags & MREMAP_FIXED) {
         to = new_addr;

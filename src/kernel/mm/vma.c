@@ -210,6 +210,12 @@ static void view_sweep(struct mm *mm, struct vmap *m)
     }
 }
 
+void vma_view_drop(struct mm *mm, struct vmap *m)
+{
+    view_disable(mm, m, 0, 0);
+    view_sweep(mm, m);
+}
+
 /* `host`: also the host mapping; otherwise the caller maps over it at once. */
 long vma_unmap(struct mm *mm, u64 start, u64 end, bool host)
 {

@@ -66,6 +66,7 @@ static void apply_exec(struct task *t, struct exec_args *a)
     const char *base = strrchr(a->execfn, '/');
     memset(t->comm, 0, sizeof(t->comm));
     str_copy(t->comm, base ? base + 1 : a->execfn, sizeof(t->comm));
+    t->tg->execed = true; /* before descriptors close: who waits for that may call setpgid next */
     t->files = files_unshare(t->files);
     files_close_on_exec(t->files);
     mutex_lock(&tasklist_lock);
@@ -75,7 +76,6 @@ static void apply_exec(struct task *t, struct exec_args *a)
     apply_cred(t, a->exe);
     t->clear_child_tid = t->robust_list = 0;
     t->tls = ~0ull;
-    t->tg->execed = true;
     t->tg->membarrier = 0;
     t->tg->exit_signal = 17;
 }

@@ -247,8 +247,3 @@ SYSCALL5(get_mempolicy, u64, mode, u64, nodes, u64, max, u64, addr, u64, flags)
     }
     return 0;
 }
-
-SYSCALL0(remap_file_pages) { return -ENOSYS; }
-SYSCALL0(pkey_mprotect) { return -ENOSYS; }
-SYSCALL0(pkey_alloc) { return -ENOSYS; }
-SYSCALL0(pkey_free) { return -ENOSYS; }

@@ -276,9 +276,25 @@ static struct inode *answer(struct inode *dir, const struct qstr *name, long r, 
     return host_iget(dir->sb, host_of(dir), name, a->reply);
 }
 
+/* What was looked up ahead is as old as its answer. */
+static void ahead_attr(struct inode *i, const struct host_ahead *a)
+{
+    struct host_inode *h = host_of(i);
+    if (S_ISREG(i->mode))
+        host_view_answer(h, a->w.view_state == WIRE_VIEW_READY ? &a->w.view : NULL);
+    atomic_store(&h->attr_time, a->when);
+}
+
 static struct inode *host_lookup(struct inode *dir, const struct qstr *name)
 {
     struct host_answer w;
+    struct host_ahead ahead;
+    if (host_ahead_find(host_of(dir), name, &ahead)) {
+        struct inode *i = host_iget(dir->sb, host_of(dir), name, &ahead.w.attr);
+        if (!IS_ERR(i))
+            ahead_attr(i, &ahead);
+        return i;
+    }
     struct broker_args a = {.op = WIRE_LOOKUP, .reply = &w, .reply_max = sizeof(w)};
     long r = host_path_call(host_of(dir), name, &a);
     struct inode *i = r == -ENOENT ? NULL : answer(dir, name, r, &a);
@@ -290,6 +306,13 @@ static struct inode *host_lookup(struct inode *dir, const struct qstr *name)
 static bool host_revalidate(struct inode *dir, const struct qstr *name, struct inode *i)
 {
     struct host_answer w;
+    struct host_ahead ahead;
+    if (i && host_ahead_find(host_of(dir), name, &ahead) && host_of(i)->dev == ahead.w.attr.dev &&
+        host_of(i)->ino == ahead.w.attr.ino && (i->mode & S_IFMT) == (ahead.w.attr.mode & S_IFMT)) {
+        host_set_attr(host_of(i), &ahead.w.attr);
+        ahead_attr(i, &ahead);
+        return true;
+    }
     struct broker_args a = {.op = WIRE_LOOKUP, .reply = &w, .reply_max = sizeof(w)};
     long r = host_path_call(host_of(dir), name, &a);
     if (r == -ENOENT)
@@ -485,8 +508,12 @@ static long host_iterate(struct file *f, struct dir_ctx *c)
         if (!l && !(l = f->priv = knew(struct host_list)))
             return -ENOMEM;
         long r = load_list(h, l);
+        u32 end = 0;
+        while (!r && end < l->size && record_ok(l, end))
+            end += ((struct wire_dirent *)(l->buf + end))->record_size;
         if (r)
             return r;
+        host_ahead_list(h, l->buf, end);
     }
     if (c->pos == 0) {
         if (!c->emit(c, ".", 1, 1, h->i.ino, 4))

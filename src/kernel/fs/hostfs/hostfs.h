@@ -33,6 +33,8 @@ struct host_inode {
     u64 charged; /* pages */
     u64 version[4]; /* size, mtime, ctime of what is cached */
     u32 map_count;
+    bool write_mapped; /* shared and writable, since map_count was 0: the window is newer than the file (hostfs_wmap.c) */
+    u64 *hash; /* of each page of the window as the file has it; while write_mapped */
     struct host_stale *stale;
     struct list cached; /* all inodes with a window, oldest first; cache_lock */
     /* exec view, hostfs_view.c; view_lock */
@@ -69,7 +71,24 @@ static inline const struct wire_view *host_answer_view(const struct host_answer 
     return a->value == WIRE_VIEW_READY && a->reply_size >= sizeof(*w) ? &w->view : NULL;
 }
 
+/* hostfs_wmap.c, i.lock held */
+#define HOST_CHUNK (128u << 10)
+static inline bool host_have(const struct host_inode *h, u64 off) { return h->have[off / HOST_CHUNK / 64] >> off / HOST_CHUNK % 64 & 1; }
+long host_wmap_begin(struct host_inode *h); /* window and handle are there */
+void host_wmap_filled(struct host_inode *h, u64 off, u64 size); /* the window now shows the file there */
+long host_wmap_sync(struct host_inode *h, u64 from, u64 to); /* writes changed pages to the file */
+void host_wmap_end(struct host_inode *h); /* nothing is mapped any more: after a sync */
+
+/* hostfs_ahead.c */
+struct host_ahead {
+    struct wire_many w;
+    u64 when; /* monotonic ns of the answer */
+};
+void host_ahead_list(const struct host_inode *dir, const u8 *list, u32 size);
+bool host_ahead_find(struct host_inode *dir, const struct qstr *name, struct host_ahead *out);
+
 /* hostfs_data.c */
+long host_handle_get(struct host_inode *h, bool write); /* i.lock held */
 extern const struct file_ops host_file_fops;
 void host_data_free(struct host_inode *h);
 void host_data_check(struct host_inode *h); /* i.lock held: drops what belongs to another version of the file */

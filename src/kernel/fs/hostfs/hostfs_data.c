@@ -10,7 +10,8 @@
  *
  * Mappings: private and read-only ones get a descriptor of the host's file in a grant slot (zero copies, page cache shared
  * with everybody); a slot belongs to the calling host process and is used by the host mmap that follows directly. If
- * that is refused, and for short files, the window of D is mapped. Shared writable mappings are refused (EACCES).
+ * that is refused, and for short files, the window of D is mapped. Shared writable mappings are of the window, too, and written
+ * back (hostfs_wmap.c); while there are any, all shared mappings are, so that they agree.
  *
  * A file that has an exec view (hostfs_view.c) is read and privately mapped from the copy in the pack instead: no request.
  *
@@ -23,7 +24,8 @@
 #include "core/kmalloc.h"
 #include "core/kstate.h"
 
-#define CHUNK (128u << 10)
+#define CHUNK HOST_CHUNK
+#define WRITE_ROOM (64ull << 20) /* a window that is mapped for writing cannot move: room for the file to grow */
 #define CACHE_MAX (65536ull) /* pages: 256 MiB */
 #define GRANT_MIN (64u << 10) /* shorter files are mapped from the cache */
 
@@ -46,7 +48,7 @@ static void handle_close(struct host_inode *h)
 }
 
 /* i.lock held. */
-static long handle_get(struct host_inode *h, bool write)
+long host_handle_get(struct host_inode *h, bool write)
 {
     struct wire_attr w;
     if (h->handle_open && (!write || h->handle_write))
@@ -115,6 +117,8 @@ static void drop_window(struct host_inode *h)
     dwin_free(h->win, h->win_got);
     kfree(h->have);
     h->have = NULL;
+    kfree(h->hash);
+    h->hash = NULL;
     h->win = h->win_got = 0;
     uncharge(h);
 }
@@ -174,6 +178,8 @@ static long retire_window(struct host_inode *h)
     return 0;
 }
 
+static long chunk_get(struct host_inode *h, u64 off);
+
 static u64 have_words(const struct host_inode *h)
 {
     return (h->win_got / CHUNK + 64) / 64;
@@ -187,26 +193,43 @@ void host_data_check(struct host_inode *h)
     host_version(h, v);
     if (!memcmp(v, h->version, sizeof(v)))
         return;
+    if (h->write_mapped)
+        host_wmap_sync(h, 0, h->win_got); /* the sandbox's changes come last */
+    host_version(h, v);
     if (!h->map_count)
         drop_window(h);
     else
         memset(h->have, 0, have_words(h) * 8); /* read again, in place */
     memcpy(h->version, v, sizeof(v));
+    for (u64 at = 0; h->write_mapped && at < MIN(h->i.size, h->win_got); at += CHUNK)
+        if (chunk_get(h, at))
+            break;
 }
 
+/* What the window has below the new end is still right. */
 void host_data_resized(struct host_inode *h)
 {
-    host_data_check(h);
+    if (!h->write_mapped) {
+        host_data_check(h);
+        return;
+    }
+    u64 end = MIN(h->i.size, h->win_got), to = MIN(ALIGN_UP(end, CHUNK), h->win_got);
+    if (to > end)
+        memset((char *)dwin_ptr(h->win) + end, 0, to - end);
+    if (to < h->win_got)
+        dwin_punch(h->win + to, h->win_got - to);
+    host_wmap_filled(h, PAGE_DOWN(end), h->win_got - PAGE_DOWN(end));
+    host_version(h, h->version);
 }
 
-static long window_get(struct host_inode *h)
+static long window_get(struct host_inode *h, u64 room)
 {
-    u64 need = PAGE_UP(h->i.size);
+    u64 need = MAX(PAGE_UP(h->i.size), room);
     host_data_check(h);
     if (h->win_got >= need && h->win_got)
         return 0;
     if (h->win_got && h->map_count) {
-        long r = retire_window(h);
+        long r = h->write_mapped ? -ENOMEM : retire_window(h);
         if (r)
             return r;
     } else {
@@ -267,7 +290,7 @@ static long chunk_get(struct host_inode *h, u64 off)
         evict(h, CACHE_MAX);
         return 0;
     }
-    long r = handle_get(h, false);
+    long r = host_handle_get(h, false);
     if (r)
         return r;
     u64 size = MIN((u64)CHUNK, h->win_got - start), done = 0;
@@ -297,6 +320,7 @@ static long chunk_get(struct host_inode *h, u64 off)
     h->charged += pages;
     atomic_add(&cached_pages, pages);
     h->have[n / 64] |= 1ull << n % 64;
+    host_wmap_filled(h, start, size);
     evict(h, CACHE_MAX);
     return 0;
 }
@@ -315,7 +339,7 @@ static long host_open(struct file *f)
             atomic_store(&h->attr_time, 0); /* close-to-open */
         r = host_refresh(h);
         if (!r && write)
-            r = handle_get(h, true);
+            r = host_handle_get(h, true);
     }
     if (!r) {
         host_data_check(h);
@@ -353,7 +377,7 @@ static long host_read(struct file *f, struct uio *u, u64 *pos)
         return r;
     }
     if (*pos < h->i.size && u->resid)
-        r = window_get(h);
+        r = window_get(h, 0);
     while (!r && u->resid && *pos < h->i.size) {
         r = chunk_get(h, *pos);
         if (r)
@@ -381,10 +405,11 @@ static void update_cache(struct host_inode *h, u64 off, const char *src, u64 siz
     if (off + size > h->win_got) {
         if (!h->map_count)
             drop_window(h);
-        else
+        else if (!h->write_mapped)
             retire_window(h);
         return;
     }
+    u64 from = PAGE_DOWN(off), to = PAGE_UP(off + size);
     while (size) {
         u64 n = off / CHUNK, part = MIN(size, CHUNK - off % CHUNK);
         if (h->have[n / 64] >> n % 64 & 1)
@@ -393,6 +418,7 @@ static void update_cache(struct host_inode *h, u64 off, const char *src, u64 siz
         src += part;
         size -= part;
     }
+    host_wmap_filled(h, from, to - from);
     host_version(h, h->version);
 }
 
@@ -403,6 +429,8 @@ static long write_some(struct host_inode *h, struct uio *u, u64 off)
     if (!bounce_win)
         bounce_win = dwin_alloc(CHUNK, &got);
     long r = bounce_win ? 0 : -ENOMEM;
+    if (!r && h->write_mapped)
+        r = host_wmap_sync(h, PAGE_DOWN(off), PAGE_UP(off + size));
     if (!r)
         r = uio_read_from(u, dwin_ptr(bounce_win), size);
     if (r > 0) {
@@ -431,7 +459,7 @@ static long host_write(struct file *f, struct uio *u, u64 *pos)
     struct host_inode *h = host_of(f->inode);
     long done = 0, r = 0;
     mutex_lock(&h->i.lock);
-    r = handle_get(h, true);
+    r = host_handle_get(h, true);
     if (!r && (f->flags & O_APPEND)) {
         atomic_store(&h->attr_time, 0);
         host_refresh(h);
@@ -459,7 +487,9 @@ static long host_fsync(struct file *f, bool data_only)
     long r = 0;
     (void)data_only;
     mutex_lock(&h->i.lock);
-    if (h->handle_open && h->handle_write) {
+    if (h->write_mapped)
+        r = host_wmap_sync(h, 0, h->win_got);
+    if (r >= 0 && h->handle_open && h->handle_write) {
         struct broker_args a = {.op = WIRE_FSYNC, .handle = h->handle, .mount = host_sb_of(&h->i)->mount};
         r = broker_call(&a);
     }
@@ -480,7 +510,7 @@ static long map_grant(struct host_inode *h, u64 off, u64 max, struct map_extent 
 
 static long map_window(struct host_inode *h, u64 off, u64 max, struct map_extent *out)
 {
-    long r = window_get(h);
+    long r = window_get(h, 0);
     u64 end = MIN(PAGE_UP(off + max), PAGE_UP(h->i.size));
     for (u64 at = ALIGN_DOWN(off, CHUNK); !r && at < end; at += CHUNK)
         r = chunk_get(h, at);
@@ -494,8 +524,6 @@ static long host_map(struct file *f, u64 off, u64 max, bool shared, bool write_s
     struct host_inode *h = host_of(f->inode);
     u32 pack;
     u64 copy;
-    if (write_shared)
-        return -EACCES;
     mutex_lock(&h->i.lock);
     if (!shared && off < PAGE_UP(h->i.size) && host_view_copy(h, &pack, &copy)) {
         *out = (struct map_extent){.fd = (int)pack, .off = copy + off, .size = MIN(PAGE_UP(max), PAGE_UP(h->i.size) - off)};
@@ -503,9 +531,14 @@ static long host_map(struct file *f, u64 off, u64 max, bool shared, bool write_s
         mutex_unlock(&h->i.lock);
         return 0;
     }
-    long r = off >= PAGE_UP(h->i.size) ? -EINVAL : handle_get(h, false);
+    long r = off >= PAGE_UP(h->i.size) ? -EINVAL : host_handle_get(h, write_shared);
+    if (!r && write_shared && !h->write_mapped) {
+        r = window_get(h, MAX(WRITE_ROOM, 2 * PAGE_UP(h->i.size)));
+        if (!r)
+            r = host_wmap_begin(h);
+    }
     if (!r) {
-        r = h->i.size >= GRANT_MIN ? map_grant(h, off, max, out) : -ENODEV;
+        r = h->i.size >= GRANT_MIN && !(shared && h->write_mapped) ? map_grant(h, off, max, out) : -ENODEV;
         if (r)
             r = map_window(h, off, max, out);
     }
@@ -519,7 +552,10 @@ static void host_unmap(struct file *f)
 {
     struct host_inode *h = host_of(f->inode);
     mutex_lock(&h->i.lock);
-    h->map_count--;
+    if (h->write_mapped)
+        host_wmap_sync(h, 0, h->win_got);
+    if (--h->map_count == 0)
+        host_wmap_end(h);
     mutex_unlock(&h->i.lock);
 }
 

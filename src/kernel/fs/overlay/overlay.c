@@ -66,6 +66,8 @@ long ovl_setattr(struct inode *i, const struct iattr *a)
 {
     struct ovl_inode *o = ovl_of(i);
     struct ovl_sb *s = ovl_sb_of(i);
+    if (a->valid & ATTR_SIZE && atomic_load(&ovl_real(o)->write_count) < 0)
+        return -ETXTBSY; /* running; executing counts on the layer's inode */
     mutex_lock(&s->lock);
     long r = ovl_copy_up(o, a->valid & ATTR_SIZE ? a->size : ~0ull);
     mutex_unlock(&s->lock);

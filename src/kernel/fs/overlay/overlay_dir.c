@@ -231,7 +231,7 @@ static long ovl_link(struct inode *dir, const struct qstr *name, struct inode *t
     struct ovl_inode *d = ovl_of(dir), *o = ovl_of(target);
     struct ovl_sb *s = ovl_sb_of(dir);
     mutex_lock(&s->lock);
-    long r = o->gone ? -ENOENT : ovl_copy_up(d, 0);
+    long r = o->gone || target->flags & INODE_UNLINKED ? -ENOENT : ovl_copy_up(d, 0);
     if (!r)
         r = ovl_copy_up(o, ~0ull);
     if (!r)
