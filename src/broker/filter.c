@@ -1,7 +1,8 @@
 /* The broker's own seccomp filter: what it needs to serve, nothing that starts programs, makes sockets, changes ids or
  * maps code. Everything else kills the broker, and with it (PDEATHSIG) the sandbox.
  *
- * An entry may ask for a value of one argument (its low 32 bits) - several entries for a call are alternatives. */
+ * An entry may ask for a value of one argument (its low 32 bits) - several entries for a call are alternatives. Signals go to the
+ * sandbox's first process or its group only: the filter is made when they are known. */
 #define _GNU_SOURCE
 #include "broker/broker.h"
 #include <errno.h>
@@ -19,7 +20,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum check { ANY, EQUALS, NO_BITS };
+enum check { ANY, EQUALS, NO_BITS, ZYGOTE_FD, ZYGOTE_GROUP };
 
 struct rule {
     u16 nr;
@@ -71,8 +72,8 @@ static const struct rule rules[] = {
     { SYS_renameat2, ANY, 0, 0 },
     { SYS_fstatfs, ANY, 0, 0 },
     { SYS_accept4, ANY, 0, 0 },
-    { SYS_kill, EQUALS, 1, 9 },
-    { SYS_pidfd_send_signal, EQUALS, 1, 9 },
+    { SYS_kill, ZYGOTE_GROUP, 0, 0 },
+    { SYS_pidfd_send_signal, ZYGOTE_FD, 0, 0 },
     { SYS_waitid, ANY, 0, 0 },
     { SYS_clock_gettime, ANY, 0, 0 },
     { SYS_brk, ANY, 0, 0 },
@@ -95,6 +96,7 @@ static const struct rule rules[] = {
 
 static struct sock_filter filter[8 + ARRAY_COUNT(rules) * 6];
 static u32 filter_count;
+static const struct broker *broker; /* whose filter is made */
 
 static void emit(u16 code, u8 jt, u8 jf, u32 k) { filter[filter_count++] = (struct sock_filter){ code, jt, jf, k }; }
 
@@ -109,7 +111,11 @@ static void emit_call(const struct rule *r, u32 count)
             return;
         }
         emit(BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, args) + r[i].arg * 8);
-        if (r[i].check == EQUALS)
+        if (r[i].check == ZYGOTE_FD)
+            emit(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, broker->zygote.fd);
+        else if (r[i].check == ZYGOTE_GROUP)
+            emit(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, -broker->zygote_pid);
+        else if (r[i].check == EQUALS)
             emit(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, r[i].value);
         else
             emit(BPF_JMP | BPF_JSET | BPF_K, 1, 0, r[i].value);
@@ -147,7 +153,7 @@ static int by_number(const void *a, const void *b)
 
 int setup_filter(struct broker *b)
 {
-    (void)b;
+    broker = b;
     static struct rule sorted[ARRAY_COUNT(rules)];
     memcpy(sorted, rules, sizeof(rules));
     qsort(sorted, ARRAY_COUNT(rules), sizeof(sorted[0]), by_number);

@@ -200,8 +200,10 @@ int setup_drop(struct broker *b)
             return -errno;
     }
     struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
-    struct __user_cap_data_struct none[2] = { 0 };
-    if (syscall(SYS_capset, &h, none) < 0)
+    struct __user_cap_data_struct keep[2] = { 0 };
+    if (b->stays_root) /* the guest has another uid; the filter lets signals go to it only */
+        keep[0].effective = keep[0].permitted = 1u << CAP_KILL;
+    if (syscall(SYS_capset, &h, keep) < 0)
         return -errno;
     if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return -errno;

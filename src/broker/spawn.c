@@ -240,7 +240,7 @@ int spawn_zygote(struct broker *b, char *layers, size_t layers_size)
         if (b->stays_root)
             b->fs.own_uid = b->fs.own_gid = 0;
         snprintf(layers, layers_size, "no user namespace: %s\n%s%s",
-                 c.become ? b->stays_root ? "the broker runs as root, without capabilities" : "a guest that broke out of its filter would be a user of the host"
+                 c.become ? b->stays_root ? "the broker runs as root, with no capability but to kill the guest" : "a guest that broke out of its filter would be a user of the host"
                           : "a guest that broke out of its filter would have this user's rights",
                  b->pid_namespace ? "" : "no pid namespace: clean-up after a kill and signals are only best effort\n",
                  c.root ? "" : "no empty root directory: only the filter keeps the guest from files\n");

@@ -67,6 +67,19 @@ for f in "$HARENA_CACHE"/views/views.*; do
 done
 check "--no-patch" "v1 plain" "$(run --no-patch --root "$work/root" -- /bin/probe)"
 
+# a guest that writes to its packs
+$cc -O1 -w -static "$here/views_hostile.c" -o "$work/root/bin/hostile" || exit 1
+sums() { cat "$HARENA_CACHE"/views*/views.* | cksum; }
+cd "$work/root" || exit 1
+run -v "$work/vol:/v" -- /v/probe >"$work/out"; sleep 2 # both packs exist and are quiet
+cp "$work/root/bin/hostile" "$work/vol/"
+run -v "$work/vol:/v" -- /v/hostile >"$work/out"; sleep 1; before=$(sums)
+check "private mappings of the packs" "$(printf '6: written, punch -13\n7: written, punch -13\nend')" "$(run -v "$work/vol:/v" -- /v/hostile)"
+check "a shared mapping kills" "137" "$(run -v "$work/vol:/v" -- /v/hostile shared; echo $?)"
+check "the packs are as before" "$before" "$(sums)"
+check "and still good" "v1 patched" "$(run -v "$work/vol:/v" -- /v/probe)"
+cd / || exit 1
+
 # damage: another pack, or the trap path, never a crash or wrong code
 own_pack() { echo "$HARENA_CACHE/views-$(stat -c %D "$1")-$(printf %x "$(stat -c %i "$1")")$2"; }
 root_pack=$(own_pack "$work/root" s) # s: secrets are shown

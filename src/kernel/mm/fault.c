@@ -145,6 +145,9 @@ u64 view_original(const struct vview *w, u64 ip)
 u64 mm_view_original(struct mm *mm, u64 ip)
 {
     struct vview w;
+    u64 hot;
+    if (mm_hot_original(mm, ip, &hot))
+        return hot;
     return view_at(mm, ip, VM_HIDDEN, &w) ? view_original(&w, ip) : ip;
 }
 

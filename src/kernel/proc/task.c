@@ -141,7 +141,8 @@ void task_free(struct task *t)
         kfree(q);
     }
     cred_put(t->cred);
-    kfree(t);
+    if (!t->killed_outside)
+        kfree(t);
 }
 
 void tgroup_release_locked(struct tgroup *tg)
