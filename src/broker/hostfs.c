@@ -32,9 +32,7 @@
 
 void hostfs_init(struct hostfs *fs)
 {
-    memset(fs, 0, sizeof(*fs));
-    for (u32 i = 0; i < BROKER_HANDLE_MAX; i++)
-        fs->handles[i].fd = -1;
+    /* it is zeroed memory as yet untouched, and mostly stays that: the table of handles is large */
     fs->proc_fd = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
     fs->userns = -1;
     fs->own_uid = geteuid();
@@ -305,7 +303,7 @@ struct handle *hostfs_handle(struct hostfs *fs, u32 number)
     if (index >= BROKER_HANDLE_MAX)
         return NULL;
     struct handle *h = &fs->handles[index];
-    return h->fd >= 0 && h->generation == number >> 16 ? h : NULL;
+    return h->used && h->generation == number >> 16 ? h : NULL;
 }
 
 /* Takes the descriptor over, also when it fails. */
@@ -316,10 +314,11 @@ int hostfs_handle_new(struct hostfs *fs, int fd, u32 mount, bool writable, bool 
         return -ENFILE;
     }
     u32 i = fs->handle_next;
-    while (fs->handles[i].fd >= 0)
+    while (fs->handles[i].used)
         i = (i + 1) % BROKER_HANDLE_MAX;
     fs->handle_next = (i + 1) % BROKER_HANDLE_MAX;
     struct handle *h = &fs->handles[i];
+    h->used = true;
     h->fd = fd;
     h->generation++;
     h->mount = mount;
@@ -615,7 +614,7 @@ static s32 serve_handle(struct broker *b, struct request *r)
     switch (r->head.op) {
     case WIRE_CLOSE:
         close(h->fd);
-        h->fd = -1;
+        h->used = false;
         fs->handle_count--;
         return 0;
     case WIRE_READ:

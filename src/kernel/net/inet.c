@@ -24,7 +24,7 @@
 #define LISTEN_QUEUE_MAX 65536u
 
 static KSTATE struct mutex inet_lock;
-static KSTATE struct list tcp_ports[PORT_HASH], udp_ports[PORT_HASH];
+static KSTATE_LARGE struct list tcp_ports[PORT_HASH], udp_ports[PORT_HASH];
 static KSTATE u32 ephemeral_next;
 
 static const u8 v4_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};

@@ -15,7 +15,7 @@
 #include <linux/time.h>
 
 KSTATE struct mutex tasklist_lock;
-static KSTATE struct task *pid_task[PID_MAX];
+static KSTATE_LARGE struct task *pid_task[PID_MAX];
 static KSTATE u32 last_pid, task_count;
 static KSTATE u32 high_pid; /* the highest given so far: nothing is above it */
 
