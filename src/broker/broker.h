@@ -43,7 +43,8 @@ struct mount {
 };
 
 struct handle {
-    int fd; /* -1 = free */
+    int fd;
+    bool used;
     u16 generation;
     u16 mount;
     bool writable;

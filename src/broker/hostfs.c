@@ -36,9 +36,7 @@
 
 void hostfs_init(struct hostfs *fs)
 {
-    memset(fs, 0, sizeof(*fs));
-    for (u32 i = 0; i < BROKER_HANDLE_MAX; i++)
-        fs->handles[i].fd = -1;
+    /* it is zeroed memory as yet untouched, and mostly stays that: the table of handles is large */
     struct rlimit files = { 0, 0 };
     getrlimit(RLIMIT_NOFILE, &files);
     u64 spare = files.rlim_cur > RESERVED_FDS ? files.rlim_cur - RESERVED_FDS : files.rlim_cur / 4;
@@ -322,7 +320,7 @@ struct handle *hostfs_handle(struct hostfs *fs, u32 number)
     if (index >= BROKER_HANDLE_MAX)
         return NULL;
     struct handle *h = &fs->handles[index];
-    return h->fd >= 0 && h->generation == number >> 16 ? h : NULL;
+    return h->used && h->generation == number >> 16 ? h : NULL;
 }
 
 /* Takes the descriptor over, also when it fails. */
@@ -333,10 +331,11 @@ int hostfs_handle_new(struct hostfs *fs, int fd, u32 mount, bool writable, bool 
         return -ENFILE;
     }
     u32 i = fs->handle_next;
-    while (fs->handles[i].fd >= 0)
+    while (fs->handles[i].used)
         i = (i + 1) % BROKER_HANDLE_MAX;
     fs->handle_next = (i + 1) % BROKER_HANDLE_MAX;
     struct handle *h = &fs->handles[i];
+    h->used = true;
     h->fd = fd;
     h->generation++;
     h->mount = mount;
@@ -638,7 +637,7 @@ static s32 serve_handle(struct broker *b, struct request *r)
     switch (r->head.op) {
     case WIRE_CLOSE:
         close(h->fd);
-        h->fd = -1;
+        h->used = false;
         fs->handle_count--;
         return 0;
     case WIRE_READ:

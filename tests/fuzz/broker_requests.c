@@ -166,9 +166,9 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
         b.sessions[i].state = SESSION_FREE;
     }
     for (u32 i = 0; i < BROKER_HANDLE_MAX; i++)
-        if (b.fs.handles[i].fd >= 0) {
+        if (b.fs.handles[i].used) {
             close(b.fs.handles[i].fd);
-            b.fs.handles[i].fd = -1;
+            b.fs.handles[i].used = false;
         }
     b.fs.handle_count = 0;
     while (b.mail_first) {

@@ -254,6 +254,23 @@ static void remap(void)
     ok(dup != MAP_FAILED && dup != s && dup[0] == 'B', "old size 0 duplicates a shared mapping");
     dup[0] = 'Z';
     is(s[0], 'Z', "the duplicate is shared");
+    /* a mapping that was made in pieces */
+    p = map(16 * P, RW);
+    munmap(p, 16 * P);
+    for (size_t i = 0; i < 8; i++) {
+        mmap(p + i * P, P, RW, ANON | MAP_FIXED, -1, 0);
+        p[i * P] = (char)('0' + i);
+        if (i % 3 == 1)
+            in_child(p[i * P] = 0);
+    }
+    q = mremap(p, 4 * P, 6 * P, MREMAP_MAYMOVE);
+    char *q2 = map(8 * P, RW);
+    for (size_t i = 0; i < 4; i++)
+        q2[i * P] = q == MAP_FAILED ? 'x' : q[i * P];
+    ok(q2[0] == '0' && q2[P] == '1' && q2[2 * P] == '2' && q2[3 * P] == '3', "a mapping made in pieces moves as one");
+    q[5 * P] = 'n';
+    q2 = mremap(q, 6 * P, 12 * P, MREMAP_MAYMOVE | MREMAP_FIXED, map(12 * P, PROT_NONE));
+    ok(q2 != MAP_FAILED && q2[3 * P] == '3' && q2[5 * P] == 'n' && q2[11 * P] == 0, "and again, growing");
     p = map(2 * P, RW);
     p[0] = 'd';
     q = mremap(p, 2 * P, 2 * P, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);

@@ -31,6 +31,8 @@ TAP_MAIN
     is(mq_send(q, "low2", 4, 1), 0, "mq_send: equal");
     mq_getattr(q, &o);
     is(o.mq_curmsgs, 3, "three");
+    memset(b, 0, sizeof(b));
+    ok(read(q, b, sizeof(b)) > 0 && !strncmp(b, "QSIZE:11         NOTIFY:0     SIGNO:0     NOTIFY_PID:0     ", 58), "read tells the state");
     unsigned prio = 0;
     err(mq_receive(q, b, 50, NULL), EMSGSIZE, "mq_receive: small buffer");
     is(mq_receive(q, b, sizeof(b), &prio), 4, "mq_receive");

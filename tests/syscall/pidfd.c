@@ -87,6 +87,14 @@ TAP_MAIN
     is(epoll_wait(e, &ev, 1, 5000), 1, "epoll: ended");
     waitpid(c, NULL, 0);
     close(fd);
+    snprintf(buf, sizeof(buf), "/proc/%d", getpid());
+    int dir = open(buf, O_RDONLY | O_DIRECTORY);
+    is(send_sig(dir, 0, NULL, 0), 0, "a directory of /proc is good for signals, too");
+    err(send_sig(dir, 99, NULL, 0), EINVAL, "a directory of /proc: bad signal");
+    close(dir);
+    dir = open(".", O_RDONLY | O_DIRECTORY);
+    err(send_sig(dir, 0, NULL, 0), EBADF, "another directory is not");
+    close(dir);
     int own = -1;
     struct clone_args a = {.flags = CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)&own, .exit_signal = SIGCHLD};
     c = (pid_t)syscall(SYS_clone3, &a, sizeof(a));

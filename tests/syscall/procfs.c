@@ -2,8 +2,12 @@
 #include "tap.h"
 #include <ctype.h>
 #include <dirent.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <pthread.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/eventfd.h>
 
 static char buf[1 << 17];
@@ -231,6 +235,25 @@ static void others(void)
     for (int i = 0; i < 200 && field(path, "State:")[0] != 'S'; i++)
         sleep_ms(2);
     is(field(path, "State:")[0], 'S', "State: sleeping");
+    pid_t b = fork();
+    if (!b) {
+        setpriority(PRIO_PROCESS, 0, 7);
+        for (;;)
+            ;
+    }
+    unsigned long ticks = 0;
+    long prio = 0, nice = 0;
+    char sp[64];
+    snprintf(sp, sizeof(sp), "/proc/%d/stat", b);
+    for (int k = 0; k < 300 && ticks < 3; k++) {
+        sleep_ms(10);
+        char *q = strrchr(slurp(sp), ')');
+        sscanf(q ? q + 2 : "", "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %*u %*d %*d %ld %ld", &ticks, &prio, &nice);
+    }
+    ok(ticks >= 3, "stat: the time of a running child grows");
+    ok(prio == 27 && nice == 7, "stat: priority and nice");
+    kill(b, SIGKILL);
+    waitpid(b, NULL, 0);
     kill(c, SIGSTOP);
     waitpid(c, NULL, WUNTRACED);
     is(field(path, "State:")[0], 'T', "State: stopped");
@@ -279,6 +302,45 @@ static void global(void)
     ok(strstr(slurp("/proc/net/dev"), "lo:") != NULL, "net/dev");
     ok(strstr(slurp("/proc/net/unix"), "RefCount") != NULL, "net/unix");
     ok(strstr(slurp("/proc/net/tcp"), "local_address") != NULL, "net/tcp");
+    static const char *const there[] = {"/proc/vmstat", "/proc/diskstats", "/proc/partitions", "/proc/devices", "/proc/cgroups",
+        "/proc/self/smaps", "/proc/self/smaps_rollup", "/proc/self/io", "/proc/self/uid_map", "/proc/self/gid_map",
+        "/proc/self/setgroups", "/proc/self/schedstat", "/proc/self/sessionid", "/proc/self/personality", "/proc/net/tcp6", "/proc/net/udp6",
+        "/proc/net/route", "/proc/net/if_inet6", "/proc/net/sockstat", "/proc/sys/kernel/shmmax", "/proc/sys/kernel/sem",
+        "/proc/sys/kernel/msgmax", "/proc/sys/kernel/perf_event_paranoid", "/proc/sys/vm/swappiness", "/proc/sys/vm/max_map_count",
+        "/proc/sys/net/ipv4/ip_local_port_range", "/proc/sys/net/ipv4/tcp_rmem", "/proc/sys/fs/file-nr"};
+    for (unsigned i = 0; i < COUNT(there); i++)
+        ok(access(there[i], R_OK) == 0, "%s", there[i]);
+    ok(strstr(slurp("/proc/self/smaps"), "Rss: ") && strstr(buf, "VmFlags: rd"), "smaps");
+    ok(!strncmp(linkof("/proc/self/ns/net"), "net:[", 5), "ns/net");
+    ok(!strncmp(linkof("/proc/self/ns/pid"), "pid:[", 5), "ns/pid");
+    long lo = 0, hi = 0;
+    ok(sscanf(slurp("/proc/sys/net/ipv4/ip_local_port_range"), "%ld %ld", &lo, &hi) == 2 && lo >= 1024 && hi > lo, "ip_local_port_range");
+    int ls = socket(AF_INET, SOCK_STREAM, 0), c = socket(AF_INET, SOCK_STREAM, 0), u = socket(AF_UNIX, SOCK_STREAM, 0);
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_un un = {.sun_family = AF_UNIX, .sun_path = "listed"};
+    socklen_t n = sizeof(a);
+    must(bind(ls, (void *)&a, n));
+    must(listen(ls, 5));
+    getsockname(ls, (void *)&a, &n);
+    must(connect(c, (void *)&a, n));
+    must(bind(u, (void *)&un, sizeof(un)));
+    must(listen(u, 1));
+    char want[128];
+    struct stat st0;
+    fstat(ls, &st0);
+    snprintf(want, sizeof(want), "0100007F:%04X 00000000:0000 0A ", ntohs(a.sin_port));
+    char *line = strstr(slurp("/proc/net/tcp"), want);
+    ok(line != NULL, "net/tcp: a listener");
+    snprintf(want, sizeof(want), " %lu ", (unsigned long)st0.st_ino);
+    char *end = line ? strchr(line, '\n') : NULL;
+    if (end)
+        *end = 0;
+    ok(line && strstr(line, want), "net/tcp: its inode");
+    snprintf(want, sizeof(want), " 0100007F:%04X 01 ", ntohs(a.sin_port));
+    ok(strstr(slurp("/proc/net/tcp"), want) != NULL, "net/tcp: a connection");
+    fstat(u, &st0);
+    snprintf(want, sizeof(want), "00010000 0001 01 %5lu listed\n", (unsigned long)st0.st_ino);
+    ok(strstr(slurp("/proc/net/unix"), want) != NULL, "net/unix: a listener");
     err(open("/proc/none", O_RDONLY), ENOENT, "none");
     err(mkdir("/proc/x", 0755), ENOENT, "mkdir: no");
     struct stat st;

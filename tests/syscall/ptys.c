@@ -255,6 +255,15 @@ static void misc(void)
     tcsetattr(s, TCSADRAIN, &t);
     tcgetattr(s, &t);
     is(cfgetispeed(&t), B9600, "the speed is kept");
+    struct { unsigned short i, o, c, l; unsigned char line, cc[9]; } old;
+    is(ioctl(s, TCGETA, &old), 0, "TCGETA");
+    ok(old.i == (unsigned short)t.c_iflag && old.l == (unsigned short)t.c_lflag && old.cc[0] == t.c_cc[VINTR], "TCGETA: values");
+    old.l ^= ECHONL;
+    is(ioctl(s, TCSETAW, &old), 0, "TCSETAW");
+    tcgetattr(s, &t);
+    is((unsigned short)t.c_lflag, old.l, "TCSETAW: set");
+    old.l ^= ECHONL;
+    ioctl(s, TCSETA, &old);
     is(tcsendbreak(s, 0), 0, "tcsendbreak");
     is(tcdrain(s), 0, "tcdrain");
     is(tcflow(s, TCOOFF), 0, "TCOOFF");

@@ -359,10 +359,17 @@ static void rest(void)
     void *spin(void *a) { while (!stop) count++; return a; }
     pthread_t t;
     pthread_create(&t, NULL, spin, NULL);
+    void *barriers(void *a) { for (int i = 0; i < 200; i++) syscall(SYS_membarrier, 8, 0, 0); return a; }
+    pthread_t others[3];
+    for (int i = 0; i < 3; i++)
+        pthread_create(&others[i], NULL, barriers, NULL);
     int bad = 0;
     for (int i = 0; i < 50; i++)
         bad += syscall(SYS_membarrier, 8, 0, 0) != 0;
     is(bad, 0, "membarrier with a running thread");
+    for (int i = 0; i < 3; i++)
+        pthread_join(others[i], NULL);
+    ok(true, "membarrier from several threads at once");
     stop = 1;
     pthread_join(t, NULL);
     is(WEXITSTATUS(in_child(execl("/bin/sh", "sh", "-c", "exit 0", NULL))), 0, "exec after it");

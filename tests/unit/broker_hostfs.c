@@ -126,7 +126,7 @@ static int tear_down(void **state)
 {
     (void)state;
     for (u32 i = 0; i < BROKER_HANDLE_MAX; i++)
-        if (b.fs.handles[i].fd >= 0)
+        if (b.fs.handles[i].used)
             close(b.fs.handles[i].fd);
     for (u32 i = 0; i < b.fs.mount_count; i++)
         close(b.fs.mounts[i].root);

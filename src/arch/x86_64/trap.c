@@ -164,6 +164,7 @@ void event_dispatch(struct regs *r)
     case SIGSYS:
         r->rcx = r->rip;
         r->r11 = r->flags;
+        mm_hot_trap(t->mm, r->rip, (u32)r->nr);
         syscall_dispatch(r);
         break;
     case SIGURG:

@@ -24,7 +24,7 @@ struct free_obj {
     struct free_obj *next;
 };
 
-static KSTATE struct {
+static KSTATE_LARGE struct {
     struct mutex lock;
     u64 next_page; /* bump pointer: first page never used (index from K_BASE) */
     u64 used, limit; /* bytes; 0: none */

@@ -8,10 +8,14 @@
 #ifndef HARENA_CORE_KSTATE_H
 #define HARENA_CORE_KSTATE_H
 
+/* KSTATE_LARGE: tables of a kilobyte and more, of which most sandboxes touch little. They lie behind the rest, so that what every
+ * sandbox touches fills few pages. */
 #ifdef HARENA_FAKE_HOST
 #define KSTATE
+#define KSTATE_LARGE
 #else
 #define KSTATE __attribute__((section(".kstate,\"aw\",@nobits#")))
+#define KSTATE_LARGE __attribute__((section(".kstate.large,\"aw\",@nobits#")))
 #endif
 
 #endif

@@ -145,6 +145,9 @@ u64 view_original(const struct vview *w, u64 ip)
 u64 mm_view_original(struct mm *mm, u64 ip)
 {
     struct vview w;
+    u64 hot;
+    if (mm_hot_original(mm, ip, &hot))
+        return hot;
     return view_at(mm, ip, VM_HIDDEN, &w) ? view_original(&w, ip) : ip;
 }
 
@@ -185,7 +188,41 @@ static const char *area_name(struct mm *mm, const struct vma *v)
     return NULL;
 }
 
-void mm_show_maps(struct mm *mm, struct strbuf *sb)
+static void show_maps(struct mm *mm, struct strbuf *sb, bool detail);
+
+static void show_sizes(struct strbuf *sb, const struct vma *v, u64 size)
+{
+    bool shared = v && v->flags & VM_SHARED, file = v && v->map;
+    u64 kb = size >> 10, rss = !v || v->prot ? kb : 0;
+    if (v)
+        sb_printf(sb, "Size:           %8lu kB\nKernelPageSize:        4 kB\nMMUPageSize:           4 kB\n", kb);
+    sb_printf(sb, "Rss:            %8lu kB\nPss:            %8lu kB\nPss_Dirty:             0 kB\nShared_Clean:   %8lu kB\n"
+                  "Shared_Dirty:          0 kB\nPrivate_Clean:  %8lu kB\nPrivate_Dirty:  %8lu kB\nReferenced:     %8lu kB\n",
+              rss, rss, shared ? rss : 0, !shared && file ? rss : 0, !shared && !file ? rss : 0, rss);
+    sb_printf(sb, "Anonymous:      %8lu kB\nKSM:                   0 kB\nLazyFree:              0 kB\nAnonHugePages:         0 kB\n"
+                  "ShmemPmdMapped:        0 kB\nFilePmdMapped:         0 kB\nShared_Hugetlb:        0 kB\nPrivate_Hugetlb:       0 kB\n"
+                  "Swap:                  0 kB\nSwapPss:               0 kB\nLocked:                0 kB\n", file ? 0 : rss);
+}
+
+void mm_show_smaps(struct mm *mm, struct strbuf *sb, bool sum)
+{
+    if (!sum) {
+        show_maps(mm, sb, true);
+        return;
+    }
+    u64 total = 0;
+    mm_lock(mm);
+    for (u32 i = 0; i < mm->count; i++)
+        total += mm->vmas[i].prot && !(mm->vmas[i].flags & VM_HIDDEN) ? mm->vmas[i].end - mm->vmas[i].start : 0;
+    u64 low = mm->count ? mm->vmas[0].start : 0, high = mm->count ? mm->vmas[mm->count - 1].end : 0;
+    mm_unlock(mm);
+    sb_printf(sb, "%08lx-%08lx ---p 00000000 00:00 0 %*s[rollup]\n", low, high, 22, "");
+    show_sizes(sb, NULL, total);
+}
+
+void mm_show_maps(struct mm *mm, struct strbuf *sb) { show_maps(mm, sb, false); }
+
+static void show_maps(struct mm *mm, struct strbuf *sb, bool detail)
 {
     char *buf = kmalloc(PAGE_SIZE);
     if (!buf) {
@@ -210,9 +247,14 @@ void mm_show_maps(struct mm *mm, struct strbuf *sb)
             sb_printf(sb, "%*s%s", used < 73 ? (int)(73 - used) : 1, "", name);
         }
         sb_write(sb, "\n", 1);
+        if (detail) {
+            show_sizes(sb, v, v->end - v->start);
+            sb_printf(sb, "THPeligible:           0\nVmFlags: %s%s%smr mw me\n", v->prot & PROT_READ ? "rd " : "",
+                      v->prot & PROT_WRITE ? "wr " : "", v->prot & PROT_EXEC ? "ex " : "");
+        }
     }
     mm_unlock(mm);
-    if (gvdso_start) /* lies in the kernel's image, shared by all */
+    if (gvdso_start && !detail) /* lies in the kernel's image, shared by all */
         sb_printf(sb, "%08lx-%08lx r-xp 00000000 00:00 0                  [vdso]\n", (u64)gvdso_start, PAGE_UP((u64)gvdso_end));
     kfree(buf);
 }

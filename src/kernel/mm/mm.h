@@ -76,6 +76,7 @@ struct mm {
     u64 arg_start, arg_end, env_start, env_end, auxv_start, auxv_end;
     struct mm_args *args;
     struct file *exe;
+    struct mm_hot *hot; /* hot.c; NULL until something traps */
     u64 total_pages;
     u32 def_flags; /* mlockall(MCL_FUTURE) */
     u64 retry_addr; /* mm_fault: a race is retried a bounded number of times */
@@ -124,7 +125,14 @@ int mm_fault_signal(struct mm *mm, u64 addr, int host_sig, int *sig); /* si_code
 u64 mm_view_original(struct mm *mm, u64 ip);
 u64 mm_view_resume(struct mm *mm, u64 ip);
 u64 mm_view_at_call(struct mm *mm, u64 ip);
+/* hot.c. trap: a system call trapped, with ip behind the instruction. original: as mm_view_original, of its trampolines. */
+void mm_hot_trap(struct mm *mm, u64 ip, u32 nr);
+bool mm_hot_original(struct mm *mm, u64 ip, u64 *original);
+void mm_hot_undo(struct mm *mm); /* under mm->lock */
+bool mm_hot_copy(struct mm *mm, const struct mm *old);
+
 void mm_show_maps(struct mm *mm, struct strbuf *sb);
+void mm_show_smaps(struct mm *mm, struct strbuf *sb, bool sum); /* what is mapped counts as resident */
 u64 mm_size(struct mm *mm); /* bytes mapped */
 
 /* vma.c, under mm->lock */

@@ -432,6 +432,17 @@ out:;
 u64 mm_size(struct mm *mm) { return atomic_load_relaxed(&mm->total_pages) << PAGE_SHIFT; }
 
 /* Moves old (one whole vma) to [to, to + new_size). The target is free. */
+/* One vma can be several mappings of the host, which do not merge as ours do and are not moved together (EFAULT): then each half. */
+static long move_pages(u64 from, u64 size, u64 to)
+{
+    long r = host_mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+    if (r != -EFAULT || size <= PAGE_SIZE)
+        return is_err(r) ? r : 0;
+    u64 half = PAGE_UP(size / 2);
+    r = move_pages(from, half, to);
+    return r ? r : move_pages(from + half, size - half, to + half);
+}
+
 static long remap_move(struct mm *mm, struct vma old, u64 to, u64 new_size)
 {
     struct vma v = old;
@@ -446,10 +457,12 @@ static long remap_move(struct mm *mm, struct vma old, u64 to, u64 new_size)
     } else {
         /* Private pages move with their contents; what is new of a file is mapped behind them. */
         u64 keep = MIN(old_size, new_size);
-        r = host_mremap(old.start, keep, old.map ? keep : new_size, MREMAP_MAYMOVE | MREMAP_FIXED, to);
-        r = is_err(r) ? r : 0;
+        r = move_pages(old.start, keep, to);
         if (!r && old.map && new_size > keep)
             r = vma_map_file(&v, to + keep, v.end);
+        else if (!r && new_size > keep)
+            r = host_mmap(to + keep, new_size - keep, (int)v.prot, HOST_ANON, -1, 0);
+        r = is_err(r) ? r : 0;
     }
     if (r) {
         host_munmap(to, new_size);

@@ -230,8 +230,10 @@ long vma_unmap(struct mm *mm, u64 start, u64 end, bool host)
     u32 n = 0;
     while (i + n < mm->count && mm->vmas[i + n].start < end) {
         struct vma *v = &mm->vmas[i + n++];
-        if (v->flags & VM_HIDDEN)
+        if (v->flags & VM_HIDDEN && v->map)
             view_disable(mm, v->map, start, end);
+        else if (v->flags & VM_HIDDEN)
+            mm_hot_undo(mm);
     }
     if (host) {
         long r = host_munmap(start, end - start);
@@ -287,12 +289,15 @@ void mm_drop(struct mm *mm)
     struct vma *vmas = mm->vmas;
     struct file *exe = mm->exe;
     struct mm_args *args = mm->args;
+    struct mm_hot *hot = mm->hot;
     mm->args = NULL;
+    mm->hot = NULL;
     mm->vmas = NULL;
     mm->cap = 0;
     mm->exe = NULL;
     mm_unlock(mm);
     kfree(vmas);
+    kfree(hot);
     mm_args_put(args);
     if (exe) {
         allow_write(exe);
@@ -366,7 +371,8 @@ struct mm *mm_copy(struct mm *old)
     mm->def_flags = 0;
     mm->cap = MAX(mm->count + 4, 16u);
     mm->vmas = kmalloc((size_t)mm->cap * sizeof(struct vma));
-    if (!mm->vmas) {
+    if (!mm->vmas || !mm_hot_copy(mm, old)) {
+        kfree(mm->vmas);
         kfree(mm);
         return NULL;
     }

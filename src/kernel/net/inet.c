@@ -15,6 +15,7 @@
 #include "base/string.h"
 #include "core/kmalloc.h"
 #include "core/kstate.h"
+#include "net/show.h"
 
 #define PORT_HASH 256u
 #define EPHEMERAL_FIRST 32768u
@@ -23,7 +24,7 @@
 #define LISTEN_QUEUE_MAX 65536u
 
 static KSTATE struct mutex inet_lock;
-static KSTATE struct list tcp_ports[PORT_HASH], udp_ports[PORT_HASH];
+static KSTATE_LARGE struct list tcp_ports[PORT_HASH], udp_ports[PORT_HASH];
 static KSTATE u32 ephemeral_next;
 
 static const u8 v4_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -615,4 +616,17 @@ long inet_create(int family, int type, int protocol, struct sock **out)
     s->in.mc_loop = s->in.mc_ttl = 1;
     *out = s;
     return 0;
+}
+
+void inet_show(struct strbuf *sb, bool tcp, u16 family)
+{
+    struct sock *s;
+    u32 n = 0;
+
+    mutex_lock(&inet_lock);
+    for (u32 i = 0; i < PORT_HASH; i++)
+        list_for_each(s, tcp ? &tcp_ports[i] : &udp_ports[i], in.ports)
+            if (s->family == family)
+                inet_show_line(sb, s, &n);
+    mutex_unlock(&inet_lock);
 }

@@ -10,6 +10,7 @@
 #include "base/string.h"
 #include "core/kmalloc.h"
 #include "core/kstate.h"
+#include "net/show.h"
 #include "net/sock.h"
 
 #define NEST_MAX 4u /* MAX_RECURSION_LEVEL of Linux */
@@ -169,4 +170,14 @@ void unix_gc(void)
         list_del(&r->link);
         rec_free(r); /* closes files, which comes back here with less in flight */
     }
+}
+
+void unix_show(struct strbuf *sb)
+{
+    struct sock *s;
+
+    mutex_lock(&gc_lock);
+    list_for_each(s, &all_unix, un.all)
+        unix_show_line(sb, s);
+    mutex_unlock(&gc_lock);
 }

@@ -19,7 +19,7 @@
 #define DGRAM_BACKLOG 10u /* net.unix.max_dgram_qlen */
 
 static KSTATE struct mutex unix_lock;
-static KSTATE struct list abstract_names[HASH];
+static KSTATE_LARGE struct list abstract_names[HASH];
 static KSTATE u32 autobind_next;
 
 static u32 unix_hash(const u8 *p, u32 n)

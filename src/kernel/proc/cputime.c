@@ -44,6 +44,23 @@ u64 cputime_group(void)
 
 u64 cputime_seen(struct tgroup *tg) { return tg == current_task()->tg ? cputime_group() : MAX(tg->utime, atomic_load(&tg->cpu_seen)); }
 
+static void look_locked(struct tgroup *tg)
+{
+    struct task *t;
+    list_for_each(t, &tg->tasks, tg_link)
+        if (!t->exited && atomic_load(&t->core.wake) != WAKE_SLEEPING) {
+            atomic_or(&t->core.work, WORK_CPU);
+            task_kick(t);
+        }
+}
+
+u64 cputime_ask_locked(struct tgroup *tg)
+{
+    if (tg != current_task()->tg && !tg->zombie && !tg->virtual_init)
+        look_locked(tg);
+    return cputime_seen(tg);
+}
+
 void cputime_leave_stub(struct task *t)
 {
     t->tg->cpu_before = t->tg->utime = t->tg->utime + cputime_thread();
@@ -74,13 +91,7 @@ void cputime_children_locked(struct tgroup *p, struct tgroup *c)
 
 static void watch_fires(struct ktimer *k) /* tasklist_lock held */
 {
-    struct tgroup *tg = container_of(k, struct tgroup, cpu_watch);
-    struct task *t;
-    list_for_each(t, &tg->tasks, tg_link)
-        if (!t->exited && atomic_load(&t->core.wake) != WAKE_SLEEPING) {
-            atomic_or(&t->core.work, WORK_CPU);
-            task_kick(t);
-        }
+    look_locked(container_of(k, struct tgroup, cpu_watch));
     ktimer_set(k, k->deadline + WATCH_IDLE);
 }
 

@@ -11,6 +11,7 @@ u64 cputime_stub(void);         /* the calling stub's clock */
 u64 cputime_thread(void);       /* of the calling task */
 u64 cputime_group(void);        /* of the calling task's group */
 u64 cputime_seen(struct tgroup *tg); /* of any group: as of the last time it looked itself */
+u64 cputime_ask_locked(struct tgroup *tg); /* the same; running tasks are made to look, so that the next answer is newer */
 void cputime_leave_stub(struct task *t); /* exec moves t to another stub: what it used counts on */
 void cputime_enter_stub(struct task *t);
 void cputime_task_ends_locked(struct task *t); /* the calling task */

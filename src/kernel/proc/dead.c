@@ -50,6 +50,7 @@ static void reap(struct task *t)
     struct tgroup *tg = t->tg;
     struct files *files = t->files;
     struct fs_info *fs = t->fs;
+    t->killed_outside = true;
     wait_finish(); /* its waiters: current_task() is t */
     futex_forget(t);
     vfork_release(t);

@@ -163,7 +163,6 @@ void task_exit(int status)
     fs_info_put(fs);
     if (atomic_sub(&mm->users, 1) == 0)
         mm_drop(mm);
-    alive_end(&t->core.alive);
     task_ended(t, tg, last);
     carrier_leave(mm, slot);
 }
@@ -175,6 +174,7 @@ void task_ended(struct task *t, struct tgroup *tg, bool last)
         if (tg->session_no != ~0u)
             boot_session_ended(tg->session_no, tg->exit_code);
     }
+    alive_end(&t->core.alive); /* in dead.c by init, who has none */
     mutex_lock(&tasklist_lock);
     t->exited = true;
     tg->leaving--;

@@ -21,7 +21,7 @@ struct bucket {
     struct mutex lock;
     struct list waiters;
 };
-static KSTATE struct bucket buckets[BUCKETS];
+static KSTATE_LARGE struct bucket buckets[BUCKETS];
 static KSTATE u32 pi_waiters; /* of all buckets: an ending task looks for its own only if there are any */
 
 struct key {

@@ -43,6 +43,7 @@ static long barrier(bool global)
                 left += g->zombie ? 0 : pass_locked(g, ask);
         mutex_unlock(&tasklist_lock);
         ask = false;
+        atomic_and(&current_task()->core.work, ~WORK_BARRIER); /* another caller may be waiting for this one */
         if (left)
             host_yield();
         if (current_task()->core.work & WORK_EXIT)

@@ -4,6 +4,7 @@
  * reaping unlinks it. All of it is under tasklist_lock; wait queues come after that in the lock order. */
 #include "proc/pidfd.h"
 #include "core/kmalloc.h"
+#include "core/kstate.h"
 #include "core/strbuf.h"
 #include "core/uaccess.h"
 #include "ipc/poll.h"
@@ -133,6 +134,10 @@ SYSCALL2(pidfd_open, int, pid, u32, flags)
     return IS_ERR(f) ? PTR_ERR(f) : fd_new(f, O_CLOEXEC);
 }
 
+static KSTATE u32 (*directory_of)(const struct file *f);
+
+void pidfd_know_directories(u32 (*of)(const struct file *f)) { directory_of = of; }
+
 static struct file *pidfd_get(int fd)
 {
     struct file *f = fd_get(fd);
@@ -148,10 +153,10 @@ SYSCALL4(pidfd_send_signal, int, fd, int, sig, uptr, uinfo, u32, flags)
     int info[32];
     if (flags & ~7u || (flags & (flags - 1)))
         return -EINVAL;
-    struct file *f = pidfd_get(fd);
+    struct file *f = fd_get(fd);
     if (!f)
         return -EBADF;
-    struct pidfd *p = f->priv;
+    bool dir = !file_is_pidfd(f);
     long r = 0;
     if (uinfo && copy_from_user(info, uinfo, sizeof(info)))
         r = -EFAULT;
@@ -162,16 +167,20 @@ SYSCALL4(pidfd_send_signal, int, fd, int, sig, uptr, uinfo, u32, flags)
     if (!uinfo)
         siginfo_user(info, sig, SI_USER, current_tgid(), current_cred()->uid);
     mutex_lock(&tasklist_lock);
+    u32 pid = dir && directory_of ? directory_of(f) : 0;
+    struct tgroup *tg = dir ? pid ? tgroup_find_locked(pid) : NULL : ((struct pidfd *)f->priv)->tg;
     if (r)
         ;
-    else if (!p->tg)
+    else if (dir && !pid)
+        r = -EBADF;
+    else if (!tg)
         r = -ESRCH;
-    else if (uinfo && p->tg != current_task()->tg && (info[2] >= 0 || info[2] == SI_TKILL))
+    else if (uinfo && tg != current_task()->tg && (info[2] >= 0 || info[2] == SI_TKILL))
         r = -EPERM;
     else if (flags & 4 /* PIDFD_SIGNAL_PROCESS_GROUP */)
-        r = signal_send_pgrp_locked(p->tg->tgid, sig, info);
+        r = signal_send_pgrp_locked(tg->tgid, sig, info);
     else
-        r = signal_send_checked_locked(p->tg, flags & 1 /* PIDFD_SIGNAL_THREAD */ ? p->tg->leader : NULL, sig, info);
+        r = signal_send_checked_locked(tg, flags & 1 /* PIDFD_SIGNAL_THREAD */ ? tg->leader : NULL, sig, info);
     mutex_unlock(&tasklist_lock);
     file_put(f);
     return r;

@@ -15,8 +15,9 @@
 #include <linux/time.h>
 
 KSTATE struct mutex tasklist_lock;
-static KSTATE struct task *pid_task[PID_MAX];
+static KSTATE_LARGE struct task *pid_task[PID_MAX];
 static KSTATE u32 last_pid, task_count;
+static KSTATE u32 high_pid; /* the highest given so far: nothing is above it */
 
 static u32 pid_alloc_locked(struct task *t)
 {
@@ -25,6 +26,7 @@ static u32 pid_alloc_locked(struct task *t)
         if (p < 2 || pid_task[p])
             continue;
         pid_task[p] = t;
+        high_pid = MAX(high_pid, p);
         return last_pid = p;
     }
     return 0;
@@ -40,7 +42,7 @@ struct tgroup *tgroup_find_locked(u32 pid)
 
 struct tgroup *tgroup_next_locked(u32 from)
 {
-    for (u32 p = from; p < PID_MAX; p++)
+    for (u32 p = from; p <= high_pid; p++)
         if (pid_task[p] && pid_task[p]->tg->tgid == p)
             return pid_task[p]->tg;
     return NULL;
@@ -54,7 +56,7 @@ bool too_many_tasks(void)
     if (!c->uid || limit == ~0ull || task_count <= limit || capable(21) || capable(24))
         return false;
     mutex_lock(&tasklist_lock);
-    for (u32 p = 2; p < PID_MAX; p++)
+    for (u32 p = 2; p <= high_pid; p++)
         n += pid_task[p] && pid_task[p]->cred && pid_task[p]->cred->uid == c->uid;
     mutex_unlock(&tasklist_lock);
     return n >= limit;
@@ -139,7 +141,8 @@ void task_free(struct task *t)
         kfree(q);
     }
     cred_put(t->cred);
-    kfree(t);
+    if (!t->killed_outside)
+        kfree(t);
 }
 
 void tgroup_release_locked(struct tgroup *tg)
@@ -191,6 +194,6 @@ struct task *task_make_init(void)
     list_add_tail(&tg->tasks, &t->tg_link);
     str_copy(t->comm, "init", sizeof(t->comm));
     pid_task[INIT_PID] = t;
-    last_pid = INIT_PID;
+    last_pid = high_pid = INIT_PID;
     return t;
 }

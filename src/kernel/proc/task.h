@@ -99,6 +99,7 @@ struct task {
     u64 tls; /* fs base a new thread starts with; ~0: keep */
     struct task *vfork_parent; /* sleeping until we exec or end */
     bool vfork_waiting, exited;
+    bool killed_outside; /* stays in memory: somebody may yet wake it (dead.c) */
     long (*restart)(struct task *t); /* -ERESTART_RESTARTBLOCK */
     u64 restart_deadline, restart_arg;
     struct futex_waiter futex;

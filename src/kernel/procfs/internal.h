@@ -27,7 +27,7 @@ enum pkind {
 
 struct pnode;
 struct pentry {
-    const char *name; /* NULL: end of the table */
+    const char *name; /* NULL: end of the table, which goes on at sub if that is set */
     u16 perm;
     u16 kind;
     const struct pentry *sub;
@@ -56,6 +56,14 @@ struct files *pnode_files(const struct pnode *n); /* referenced; NULL: gone or n
 long pnode_mount(const char *fstype, u64 magic, const struct pentry *root, struct super_block **out);
 
 extern const struct pentry proc_pid_entries[], proc_tid_entries[], proc_root_entries[];
+long proc_show_vmstat(struct pnode *n, struct strbuf *sb);
+extern const struct pentry proc_ns_entries[], proc_kernel_more[], proc_vm_more[], proc_ipv4_entries[], proc_net_more[], proc_root_more[];
+static inline const struct pentry *pentry_next(const struct pentry *e) /* of a table; e: NULL or a named entry */
+{
+    if (e && !e->name)
+        e = e->sub;
+    return e && e->name ? e : NULL;
+}
 extern const struct file_ops proc_mem_fops;
 extern const struct pentry proc_fd_link, proc_fdinfo_file, proc_pid_dir, proc_tid_dir, sys_cpu_dir;
 long sysfs_mount(const char *source, u32 flags, const char *options, struct super_block **out);

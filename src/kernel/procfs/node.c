@@ -6,6 +6,8 @@
  * the table, DYNAMIC + id the rest. */
 #include "procfs/internal.h"
 
+#include "proc/pidfd.h"
+
 #include "base/string.h"
 #include "core/kmalloc.h"
 #include "procfs/procfs.h"
@@ -169,7 +171,7 @@ static bool fd_is_open(const struct pnode *dir, int fd)
 static struct inode *find_entry(struct inode *dir, const struct qstr *q)
 {
     struct pnode *d = PNODE(dir), who;
-    for (const struct pentry *e = d->e->sub; e && e->name; e++)
+    for (const struct pentry *e = pentry_next(d->e->sub); e; e = pentry_next(e + 1))
         if (strlen(e->name) == q->len && !memcmp(e->name, q->name, q->len))
             return !d->tid || take_owner(d) ? node_new(dir->sb, e, d, -1) : NULL;
     if (d->e->kind == PK_CPUS) {
@@ -245,7 +247,7 @@ static long dir_iterate(struct file *f, struct dir_ctx *c)
         if (!c->emit(c, "..", (u32)c->pos + 1, c->pos + 1, d->i.ino, S_IFDIR >> 12))
             return 0;
     u64 n = 0;
-    for (const struct pentry *e = d->e->sub; e && e->name; e++, n++) {
+    for (const struct pentry *e = pentry_next(d->e->sub); e; e = pentry_next(e + 1), n++) {
         if (c->pos > n + 2)
             continue;
         if (!c->emit(c, e->name, (u32)strlen(e->name), n + 3, ino_of(e, d->tid, -1), type_of(e) >> 12))
@@ -441,8 +443,16 @@ static long proc_mount(const char *source, u32 flags, const char *options, struc
     return pnode_mount("proc", 0x9fa0, &proc_root_dir, out);
 }
 
+static u32 process_directory(const struct file *f)
+{
+    if (!f->inode || f->inode->ops != &dir_ops || PNODE(f->inode)->e != &proc_pid_dir)
+        return 0;
+    return pnode_task_locked(PNODE(f->inode)) ? PNODE(f->inode)->pid : ~0u; /* nobody has that number */
+}
+
 long procfs_init(void)
 {
+    pidfd_know_directories(process_directory);
     long r = register_filesystem("proc", proc_mount);
     return r ? r : register_filesystem("sysfs", sysfs_mount);
 }

@@ -11,6 +11,7 @@
 #include "core/kmalloc.h"
 #include "core/uaccess.h"
 #include "mm/mm.h"
+#include "proc/cputime.h"
 
 #define TICK_NS 10000000u /* USER_HZ 100 */
 #define ARGS_MAX (1u << 20)
@@ -19,6 +20,8 @@ static char state_of(const struct task *t)
 {
     if (t->exited || t->tg->zombie)
         return 'Z';
+    if (t->tg->virtual_init)
+        return 'S';
     if (t->tg->stop_sig)
         return 'T';
     return t == current_task() || atomic_load_relaxed(&t->core.wake) != WAKE_SLEEPING ? 'R' : 'S';
@@ -124,9 +127,9 @@ static long show_stat(struct pnode *n, struct strbuf *sb)
         struct tgroup *tg = t->tg;
         struct mm *mm = t->exited ? NULL : t->mm;
         bool look = mm && pnode_may_look_locked(t);
-        sb_printf(sb, "%u (%.16s) %c %u %u %u 0 -1 0 0 0 0 0 %lu %lu %lu %lu 20 0 %u 0 %lu %lu %lu %lu ",
-                  n->tid, t->comm, state_of(t), parent_of(tg), tg->pgid, tg->sid, tg->utime / TICK_NS, tg->stime / TICK_NS,
-                  tg->cutime / TICK_NS, tg->cstime / TICK_NS, tg->live, tg->start_time / TICK_NS,
+        sb_printf(sb, "%u (%.16s) %c %u %u %u 0 -1 0 0 0 0 0 %lu %lu %lu %lu %d %d %u 0 %lu %lu %lu %lu ",
+                  n->tid, t->comm, state_of(t), parent_of(tg), tg->pgid, tg->sid, cputime_ask_locked(tg) / TICK_NS, tg->stime / TICK_NS,
+                  tg->cutime / TICK_NS, tg->cstime / TICK_NS, 20 + t->nice, t->nice, tg->live, tg->start_time / TICK_NS,
                   pages_of(t) * PAGE_SIZE, pages_of(t), tg->rlimits[RLIMIT_RSS][0]);
         sb_printf(sb, "%lu %lu %lu 0 0 %lu %lu 0 0 0 0 0 %d 0 0 0 0 0 0 ", look ? mm->code_start : 1ul,
                   look ? mm->code_end : 1ul, look ? mm->stack_top : 0ul, t->pending.set & 0x7fffffff,
@@ -243,6 +246,27 @@ static long show_auxv(struct pnode *n, struct strbuf *sb)
     if (mm)
         mm_put(mm);
     return r;
+}
+
+static long show_detail(struct pnode *n, struct strbuf *sb, bool sum)
+{
+    long r;
+    struct mm *mm = mm_of(n, &r);
+    if (mm) {
+        mm_show_smaps(mm, sb, sum);
+        mm_put(mm);
+    }
+    return r;
+}
+
+static long show_smaps(struct pnode *n, struct strbuf *sb) { return show_detail(n, sb, false); }
+static long show_smaps_rollup(struct pnode *n, struct strbuf *sb) { return show_detail(n, sb, true); }
+
+static long show_io(struct pnode *n, struct strbuf *sb) /* not counted */
+{
+    (void)n;
+    sb_printf(sb, "rchar: 0\nwchar: 0\nsyscr: 0\nsyscw: 0\nread_bytes: 0\nwrite_bytes: 0\ncancelled_write_bytes: 0\n");
+    return 0;
 }
 
 /* Only one's own memory is there: others' lies in other host processes. */
@@ -529,6 +553,11 @@ static long show_fdinfo(struct pnode *n, struct strbuf *sb)
         {.name = "comm", .perm = 0644, .kind = PK_FILE, .show = show_comm, .write = write_comm},                       \
         SHOW("cmdline", 0444, show_cmdline), SHOW("environ", 0400, show_environ), SHOW("maps", 0444, show_maps),       \
         SHOW("auxv", 0400, show_auxv), {.name = "mem", .perm = 0600, .kind = PK_MEM}, TEXT("oom_score", "666\n"),      \
+        SHOW("smaps", 0444, show_smaps), SHOW("smaps_rollup", 0444, show_smaps_rollup), SHOW("io", 0400, show_io),     \
+        TEXT("uid_map", "         0          0 4294967295\n"), TEXT("gid_map", "         0          0 4294967295\n"),     \
+        TEXT("setgroups", "allow\n"), TEXT("schedstat", "0 0 0\n"), TEXT("personality", "00000000\n"),               \
+        TEXT("cpuset", "/\n"), {.name = "coredump_filter", .perm = 0644, .kind = PK_FILE, .text = "00000033\n", .write = write_ignored}, TEXT("stack", ""), TEXT("oom_adj", "0\n"),     \
+        {.name = "ns", .perm = 0511, .kind = PK_DIR, .sub = proc_ns_entries},                                          \
         TEXT("loginuid", "4294967295"), TEXT("sessionid", "4294967295"), TEXT("wchan", "0"),                           \
         SHOW("limits", 0444, show_limits), SHOW("mounts", 0444, show_mounts),                                          \
         SHOW("mountinfo", 0444, show_mountinfo), TEXT("cgroup", "0::/\n"), MAGIC("exe", follow_exe),                   \

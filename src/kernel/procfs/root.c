@@ -11,6 +11,7 @@
 #include "core/kmalloc.h"
 #include "core/random.h"
 #include "host/host.h"
+#include "net/show.h"
 
 #define NS 1000000000ull
 #define RELEASE "6.12.0-harena" /* as uname() says */
@@ -198,6 +199,8 @@ static long show_uuid(struct pnode *n, struct strbuf *sb)
     return 0;
 }
 
+#define AF_INET_ 2
+#define AF_INET6_ 10
 #define SHOW(n, f) {.name = n, .perm = 0444, .kind = PK_FILE, .show = f}
 #define TEXT(n, t) {.name = n, .perm = 0444, .kind = PK_FILE, .text = t}
 #define DIR(n, s) {.name = n, .perm = 0555, .kind = PK_DIR, .sub = s}
@@ -222,32 +225,78 @@ static const struct pentry kernel_entries[] = {
     TEXT("threads-max", "32768\n"),
     TEXT("randomize_va_space", "2\n"),
     DIR("random", random_entries),
-    {0},
+    {.sub = proc_kernel_more},
 };
 static const struct pentry vm_entries[] = {
-    TEXT("overcommit_memory", "1\n"), TEXT("max_map_count", "65530\n"), TEXT("mmap_min_addr", "65536\n"), {0}};
+    TEXT("overcommit_memory", "1\n"), TEXT("max_map_count", "65530\n"), TEXT("mmap_min_addr", "65536\n"),
+    {.sub = proc_vm_more}};
 static const struct pentry inotify_entries[] = {
     TEXT("max_user_watches", "65536\n"), TEXT("max_user_instances", "128\n"),
     TEXT("max_queued_events", "16384\n"), {0}};
 static const struct pentry sys_fs_entries[] = {
-    TEXT("file-max", "1048576\n"),       TEXT("nr_open", "65536\n"), TEXT("pipe-max-size", "1048576\n"),
+    TEXT("file-max", "1048576\n"),       TEXT("nr_open", "65536\n"), TEXT("file-nr", "1024\t0\t1048576\n"), TEXT("pipe-max-size", "1048576\n"),
     DIR("inotify", inotify_entries), {0},
 };
 static const struct pentry core_entries[] = {TEXT("somaxconn", "4096\n"), {0}};
-static const struct pentry sys_net_entries[] = {DIR("core", core_entries), {0}};
+static const struct pentry sys_net_entries[] = {DIR("core", core_entries), DIR("ipv4", proc_ipv4_entries), {0}};
 static const struct pentry sys_entries[] = {
     DIR("kernel", kernel_entries), DIR("vm", vm_entries), DIR("fs", sys_fs_entries), DIR("net", sys_net_entries), {0}};
+
+#define INET_END "retrnsmt   uid  timeout inode"
+
+static long show_tcp(struct pnode *n, struct strbuf *sb)
+{
+    (void)n;
+    sb_printf(sb, "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when " INET_END "\n");
+    inet_show(sb, true, AF_INET_);
+    return 0;
+}
+
+static long show_tcp6(struct pnode *n, struct strbuf *sb)
+{
+    (void)n;
+    sb_printf(sb, "  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when "
+                  INET_END "\n");
+    inet_show(sb, true, AF_INET6_);
+    return 0;
+}
+
+static long show_udp(struct pnode *n, struct strbuf *sb)
+{
+    (void)n;
+    sb_printf(sb, "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when " INET_END " ref pointer drops\n");
+    inet_show(sb, false, AF_INET_);
+    return 0;
+}
+
+static long show_udp6(struct pnode *n, struct strbuf *sb)
+{
+    (void)n;
+    sb_printf(sb, "  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when "
+                  INET_END " ref pointer drops\n");
+    inet_show(sb, false, AF_INET6_);
+    return 0;
+}
+
+static long show_unix(struct pnode *n, struct strbuf *sb)
+{
+    (void)n;
+    sb_printf(sb, "Num       RefCount Protocol Flags    Type St Inode Path\n");
+    unix_show(sb);
+    return 0;
+}
 
 static const struct pentry net_entries[] = {
     TEXT("dev", "Inter-|   Receive                                                |  Transmit\n"
                 " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls "
                 "carrier compressed\n"
                 "    lo:       0       0    0    0    0     0          0         0        0       0    0    0    0     0       0          0\n"),
-    TEXT("tcp", "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"),
-    TEXT("udp", "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref "
-                "pointer drops\n"),
-    TEXT("unix", "Num       RefCount Protocol Flags    Type St Inode Path\n"),
-    {0},
+    SHOW("tcp", show_tcp),
+    SHOW("tcp6", show_tcp6),
+    SHOW("udp", show_udp),
+    SHOW("udp6", show_udp6),
+    SHOW("unix", show_unix),
+    {.sub = proc_net_more},
 };
 
 const struct pentry proc_root_entries[] = {
@@ -265,5 +314,6 @@ const struct pentry proc_root_entries[] = {
     TEXT("swaps", "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"),
     DIR("sys", sys_entries),
     DIR("net", net_entries),
-    {0},
+    SHOW("vmstat", proc_show_vmstat),
+    {.sub = proc_root_more},
 };

@@ -92,6 +92,23 @@ static u32 mq_poll(struct file *f, struct poll_table *pt)
     return (n ? EPOLLIN | EPOLLRDNORM : 0) | (n < q->max_count ? EPOLLOUT | EPOLLWRNORM : 0);
 }
 
+static long mq_read(struct file *f, struct uio *u, u64 *pos) /* its state as a line of text */
+{
+    struct mqueue *q = f->priv;
+    char text[96];
+    mutex_lock(&q->lock);
+    int n = fmt_print(text, sizeof(text), "QSIZE:%-10lu NOTIFY:%-5d SIGNO:%-5d NOTIFY_PID:%-6u\n", q->bytes, q->tell.tg ? q->tell.notify : 0,
+                      q->tell.tg && q->tell.notify == SIGEV_SIGNAL ? q->tell.signo : 0, q->tell.tg ? q->tell.tgid : 0);
+    mutex_unlock(&q->lock);
+    u64 at = pos ? *pos : 0;
+    if (at >= (u64)n)
+        return 0;
+    long r = uio_write_to(u, text + at, MIN(u->resid, (u64)n - at));
+    if (r > 0 && pos)
+        *pos += (u64)r;
+    return r;
+}
+
 static long mq_flush(struct file *f) /* closing any descriptor ends the process's registration */
 {
     struct mqueue *q = f->priv;
@@ -110,7 +127,7 @@ static void mq_release(struct file *f)
     mutex_unlock(&mq_lock);
 }
 
-static const struct file_ops mq_fops = {.poll = mq_poll, .flush = mq_flush, .release = mq_release};
+static const struct file_ops mq_fops = {.read = mq_read, .poll = mq_poll, .flush = mq_flush, .release = mq_release};
 
 static struct file *mq_get(int fd)
 {
@@ -268,6 +285,7 @@ static bool put(struct mqueue *q, struct message *m, bool *tell)
             list_insert_between(&m->link, after, after->next);
         *tell = !q->count && !q->receivers && q->tell.tg;
         atomic_store(&q->count, q->count + 1);
+        q->bytes += m->size;
     }
     mutex_unlock(&q->lock);
     return room;
@@ -280,6 +298,7 @@ static struct message *take(struct mqueue *q)
     if (m) {
         list_del(&m->link);
         atomic_store(&q->count, q->count - 1);
+        q->bytes -= m->size;
     }
     mutex_unlock(&q->lock);
     return m;

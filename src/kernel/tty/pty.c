@@ -36,7 +36,7 @@ struct pty {
 };
 
 static KSTATE struct mutex pts_lock;
-static KSTATE struct tty *pts_table[PTS_MAX];
+static KSTATE_LARGE struct tty *pts_table[PTS_MAX];
 
 /* ---- indices ---- */
 

@@ -204,8 +204,42 @@ static void flush_output(struct tty *t)
     tty_wake_writers(t);
 }
 
+struct termio_v { /* struct termio of System V: 16-bit flags, the first 8 keys */
+    u16 c_iflag, c_oflag, c_cflag, c_lflag;
+    u8 c_line, c_cc[8];
+};
+
+static long get_termio(struct tty *t, uptr arg)
+{
+    struct termio_v o = {0};
+    mutex_lock(&t->lock);
+    const struct termios2 *v = &t->termios;
+    o = (struct termio_v){(u16)v->c_iflag, (u16)v->c_oflag, (u16)v->c_cflag, (u16)v->c_lflag, v->c_line, {0}};
+    memcpy(o.c_cc, v->c_cc, sizeof(o.c_cc));
+    mutex_unlock(&t->lock);
+    return copy_to_user(arg, &o, 18);
+}
+
+enum termios_form { TERMIOS_1, TERMIOS_2, TERMIO };
+
+/* v: what is set now; changed to what the guest gives. */
+static long read_termios(struct termios2 *v, uptr arg, enum termios_form form)
+{
+    struct termio_v o = {0};
+    if (form != TERMIO)
+        return copy_from_user(v, arg, form == TERMIOS_2 ? sizeof(*v) : sizeof(struct termios1));
+    if (copy_from_user(&o, arg, 17))
+        return -EFAULT;
+    v->c_iflag = (v->c_iflag & 0xffff0000u) | o.c_iflag;
+    v->c_oflag = (v->c_oflag & 0xffff0000u) | o.c_oflag;
+    v->c_cflag = (v->c_cflag & 0xffff0000u) | o.c_cflag;
+    v->c_lflag = (v->c_lflag & 0xffff0000u) | o.c_lflag;
+    memcpy(v->c_cc, o.c_cc, sizeof(o.c_cc));
+    return 0;
+}
+
 /* how: 0 now, 1 after draining output, 2 and drop input. */
-static long set_termios(struct tty *t, uptr arg, bool with_speed, int how)
+static long set_termios(struct tty *t, uptr arg, enum termios_form form, int how)
 {
     struct termios2 v, old;
     long r = check_change(t);
@@ -215,7 +249,7 @@ static long set_termios(struct tty *t, uptr arg, bool with_speed, int how)
     mutex_lock(&t->lock);
     v = t->termios;
     mutex_unlock(&t->lock);
-    if (copy_from_user(&v, arg, with_speed ? sizeof(v) : sizeof(struct termios1)))
+    if (read_termios(&v, arg, form))
         return -EFAULT;
     if (how && (r = drain(t)))
         return r;
@@ -387,11 +421,17 @@ long tty_ioctl_common(struct tty *t, struct file *f, u32 cmd, u64 arg, bool mast
     case TCSETS:
     case TCSETSW:
     case TCSETSF:
-        return set_termios(t, arg, false, (int)(cmd - TCSETS));
+        return set_termios(t, arg, TERMIOS_1, (int)(cmd - TCSETS));
+    case TCGETA:
+        return get_termio(t, arg);
+    case TCSETA:
+    case TCSETAW:
+    case TCSETAF:
+        return set_termios(t, arg, TERMIO, (int)(cmd - TCSETA));
     case TCSETS2:
     case TCSETSW2:
     case TCSETSF2:
-        return set_termios(t, arg, true, (int)(cmd - TCSETS2));
+        return set_termios(t, arg, TERMIOS_2, (int)(cmd - TCSETS2));
     case TIOCGWINSZ:
         return copy_to_user(arg, &t->winsize, sizeof(t->winsize));
     case TIOCSWINSZ:

@@ -18,7 +18,7 @@ struct chunk {
 
 KSTATE u64 dcache_seq;
 static KSTATE struct mutex dcache_lock;
-static KSTATE struct dentry *buckets[BUCKETS];
+static KSTATE_LARGE struct dentry *buckets[BUCKETS];
 static KSTATE struct dentry *free_dentries;
 static KSTATE struct chunk *chunks, *hand;
 static KSTATE u64 live_count;

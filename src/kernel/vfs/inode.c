@@ -12,7 +12,7 @@
 #define ICACHE_FIRST 8u /* bits of the table's first size */
 
 static KSTATE struct mutex icache_lock;
-static KSTATE struct inode *icache_first[1u << ICACHE_FIRST];
+static KSTATE_LARGE struct inode *icache_first[1u << ICACHE_FIRST];
 static KSTATE struct {
     struct inode **table; /* NULL: icache_first */
     u32 bits, count;

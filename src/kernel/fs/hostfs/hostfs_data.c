@@ -287,6 +287,7 @@ static long chunk_get(struct host_inode *h, u64 off)
     if (h->have[n / 64] >> n % 64 & 1)
         return 0;
     if (!n && small_get(h)) {
+        host_wmap_filled(h, 0, CHUNK);
         evict(h, CACHE_MAX);
         return 0;
     }
