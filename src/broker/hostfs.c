@@ -124,7 +124,8 @@ bool hostfs_is_secret(const char *name, size_t size)
         ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".my.cnf",
         ".git-credentials", ".env", ".envrc", ".vault-token", ".htpasswd", ".boto", ".s3cfg", ".terraformrc",
         "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "credentials.json", "service-account.json", "secrets.yml",
-        "secrets.yaml", "secrets.json", ".bash_history", ".zsh_history", ".python_history", ".config.gcloud",
+        "secrets.yaml", "secrets.json", ".bash_history", ".zsh_history", ".python_history",
+        ".password-store", "id_ecdsa_sk", "id_ed25519_sk", "application_default_credentials.json", "credentials.db",
     };
     static const char *const endings[] = { ".pem", ".key", ".p12", ".pfx", ".jks", ".kdbx", ".keystore", ".ppk" };
     for (size_t i = 0; i < ARRAY_COUNT(whole); i++)
