@@ -56,7 +56,7 @@ struct hostfs {
     u32 mount_count;
     struct handle handles[BROKER_HANDLE_MAX];
     u32 handle_next; /* where to look for a free one */
-    u32 handle_count;
+    u32 handle_count, handle_max;
     int proc_fd; /* O_PATH of /proc/self/fd: descriptors are reopened through it */
     bool no_openat2;
     int userns; /* for id-mapped mounts; -1 = none, -2 = not tried yet (only as root) */

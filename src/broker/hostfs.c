@@ -23,16 +23,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+/* Descriptors a guest's files never take: mounts, streams and clients need some, so that `harena kill` and `exec` get through. */
+#define RESERVED_FDS (BROKER_MOUNT_MAX + BROKER_CLIENT_MAX + 3 * BROKER_SESSION_MAX + 32)
 
 #define RESOLVE_ALL (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV)
 
 void hostfs_init(struct hostfs *fs)
 {
     /* it is zeroed memory as yet untouched, and mostly stays that: the table of handles is large */
+    struct rlimit files = { 0, 0 };
+    getrlimit(RLIMIT_NOFILE, &files);
+    u64 spare = files.rlim_cur > RESERVED_FDS ? files.rlim_cur - RESERVED_FDS : files.rlim_cur / 4;
+    fs->handle_max = MIN(spare, (u64)BROKER_HANDLE_MAX);
     fs->proc_fd = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
     fs->userns = -1;
     fs->own_uid = geteuid();
@@ -188,8 +196,8 @@ static int path_rules(const struct mount *m, const char *path)
 
 /* ---- opening ---- */
 
-/* openat2 is missing: one component at a time. */
-static int walk_components(struct mount *m, const char *path)
+/* One component at a time: openat2 is missing, or everybody must be allowed to search each directory. */
+static int walk_components(struct mount *m, const char *path, bool everybody)
 {
     int at = fcntl(m->root, F_DUPFD_CLOEXEC, 0);
     char name[256];
@@ -206,9 +214,10 @@ static int walk_components(struct mount *m, const char *path)
             break;
         }
         struct stat st;
-        if (fstat(at, &st) < 0 || st.st_dev != m->dev) {
+        error = fstat(at, &st) < 0 || st.st_dev != m->dev ? EXDEV : *end && everybody && !(st.st_mode & S_IXOTH) ? EACCES : 0;
+        if (error) {
             close(at);
-            errno = EXDEV;
+            errno = error;
             return -1;
         }
         path = *end ? end + 1 : end;
@@ -218,13 +227,14 @@ static int walk_components(struct mount *m, const char *path)
 
 static int open_path(struct hostfs *fs, struct mount *m, const char *path, int extra)
 {
+    bool system = m->ctl_flags & CTL_MOUNT_SYSTEM;
     int fd;
     if (m->flags & MOUNT_FILE) {
         if (*path)
             return -ENOTDIR;
         fd = fcntl(m->root, F_DUPFD_CLOEXEC, 0);
-    } else if (fs->no_openat2) {
-        fd = walk_components(m, path);
+    } else if (fs->no_openat2 || (system && !fs->own_uid)) {
+        fd = walk_components(m, path, system && !fs->own_uid);
     } else {
         struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC | extra, .resolve = RESOLVE_ALL };
         fd = syscall(SYS_openat2, m->root, *path ? path : ".", &how, sizeof(how));
@@ -245,6 +255,13 @@ int hostfs_walk(struct hostfs *fs, struct mount *m, const char *path, bool *hidd
         return rules;
     *hidden = rules;
     return open_path(fs, m, path, 0);
+}
+
+/* Of the system's directories only what everybody may read is shown: whoever started us may be root, or in a group that owns
+ * keys. */
+static bool readable(const struct mount *m, const struct stat *st)
+{
+    return !(m->ctl_flags & CTL_MOUNT_SYSTEM) || (st->st_mode & S_IROTH);
 }
 
 int hostfs_reopen(struct hostfs *fs, int fd, int flags)
@@ -309,7 +326,7 @@ struct handle *hostfs_handle(struct hostfs *fs, u32 number)
 /* Takes the descriptor over, also when it fails. */
 int hostfs_handle_new(struct hostfs *fs, int fd, u32 mount, bool writable, bool hidden, u64 *number)
 {
-    if (fs->handle_count == BROKER_HANDLE_MAX) {
+    if (fs->handle_count == fs->handle_max) {
         close(fd);
         return -ENFILE;
     }
@@ -342,7 +359,7 @@ static s32 lookup_one(struct broker *b, struct mount *m, const char *path, bool 
     int result = fstat(fd, &st) < 0 ? -errno : 0;
     if (!result) {
         hostfs_attr(&b->fs, &st, &out->attr, hidden);
-        if (m->views && !hidden && S_ISREG(st.st_mode))
+        if (m->views && !hidden && S_ISREG(st.st_mode) && readable(m, &st))
             out->view_state = views_find(b, m, fd, &st, make, &out->view);
     }
     close(fd);
@@ -436,7 +453,10 @@ static s32 op_readdir(struct hostfs *fs, struct request *r, struct mount *m)
     if (at < 0)
         return at;
     struct stat st;
-    int fd = fstat(at, &st) < 0 ? -errno : !S_ISDIR(st.st_mode) ? -ENOTDIR : hostfs_reopen(fs, at, O_RDONLY | O_DIRECTORY);
+    int fd = fstat(at, &st) < 0      ? -errno
+             : !S_ISDIR(st.st_mode) ? -ENOTDIR
+             : !readable(m, &st)    ? -EACCES
+                                    : hostfs_reopen(fs, at, O_RDONLY | O_DIRECTORY);
     close(at);
     if (fd < 0 || hidden) {
         if (fd >= 0)
@@ -495,7 +515,7 @@ static s32 op_open(struct hostfs *fs, struct request *r, struct mount *m)
     else if (hidden)
         fd = write || S_ISDIR(st.st_mode) ? -EACCES : fcntl(at, F_DUPFD_CLOEXEC, 0);
     else if (S_ISREG(st.st_mode))
-        fd = hostfs_reopen(fs, at, access);
+        fd = readable(m, &st) ? hostfs_reopen(fs, at, access) : -EACCES;
     else
         fd = S_ISDIR(st.st_mode) ? -EISDIR : S_ISLNK(st.st_mode) ? -ELOOP : -ENXIO;
     close(at);
@@ -517,7 +537,10 @@ static s32 op_read_path(struct hostfs *fs, struct request *r, struct mount *m)
     if (at < 0)
         return at;
     struct stat st;
-    int fd = fstat(at, &st) < 0 ? -errno : !S_ISREG(st.st_mode) ? -EINVAL : hidden ? -EACCES : hostfs_reopen(fs, at, O_RDONLY);
+    int fd = fstat(at, &st) < 0             ? -errno
+             : !S_ISREG(st.st_mode)        ? -EINVAL
+             : hidden || !readable(m, &st) ? -EACCES
+                                           : hostfs_reopen(fs, at, O_RDONLY);
     close(at);
     if (fd < 0)
         return fd;

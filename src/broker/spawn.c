@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -124,6 +125,20 @@ static int write_id_maps(const struct child *c)
     return ok ? 0 : -1;
 }
 
+/* Without a pid namespace: the guest's one signal, SIGURG, reaches processes of this sandbox only. Returns whether the host can do that
+ * (Linux 6.12). */
+#define SCOPE_SIGNAL 2u /* LANDLOCK_SCOPE_SIGNAL */
+
+static bool scope_signals(bool enter)
+{
+    const u64 rules[3] = { 0, 0, SCOPE_SIGNAL }; /* struct landlock_ruleset_attr */
+    int fd = syscall(SYS_landlock_create_ruleset, rules, sizeof(rules), 0);
+    bool ok = fd >= 0 && (!enter || syscall(SYS_landlock_restrict_self, fd, 0) == 0);
+    if (fd >= 0)
+        close(fd);
+    return ok;
+}
+
 static void __attribute__((noreturn)) child_main(const struct child *c)
 {
     struct broker *b = c->b;
@@ -143,9 +158,15 @@ static void __attribute__((noreturn)) child_main(const struct child *c)
         TRY("gid", syscall(SYS_setresgid, 1000, 1000, 1000));
         TRY("uid", syscall(SYS_setresuid, 1000, 1000, 1000));
     }
+    /* no exec drops them: a new user namespace gives all of them, and they would outlive the change of uid */
+    struct __user_cap_header_struct caps = { .version = _LINUX_CAPABILITY_VERSION_3 };
+    struct __user_cap_data_struct no_caps[2] = { 0 };
+    TRY("capabilities", syscall(SYS_capset, &caps, no_caps));
     struct rlimit none = { 0, 0 }, files = { FD_LIMIT, FD_LIMIT };
     TRY("PDEATHSIG", prctl(PR_SET_PDEATHSIG, SIGKILL));
     TRY("NO_NEW_PRIVS", prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    if (getpid() != 1)
+        scope_signals(true);
     TRY("limits", setrlimit(RLIMIT_CORE, &none));
     TRY("limits", setrlimit(RLIMIT_MEMLOCK, &none));
     TRY("limits", set_resource_limits(c));
@@ -239,10 +260,11 @@ int spawn_zygote(struct broker *b, char *layers, size_t layers_size)
         b->stays_root = c.become && b->fs.userns < 0;
         if (b->stays_root)
             b->fs.own_uid = b->fs.own_gid = 0;
-        snprintf(layers, layers_size, "no user namespace: %s\n%s%s",
+        snprintf(layers, layers_size, "no user namespace: %s\n%s%s%s",
                  c.become ? b->stays_root ? "the broker runs as root, with no capability but to kill the guest" : "a guest that broke out of its filter would be a user of the host"
                           : "a guest that broke out of its filter would have this user's rights",
-                 b->pid_namespace ? "" : "no pid namespace: clean-up after a kill and signals are only best effort\n",
+                 b->pid_namespace ? "" : "no pid namespace: clean-up after a kill is only best effort\n",
+                 b->pid_namespace || scope_signals(false) ? "" : "no Landlock scope: the guest can send SIGURG to processes of its user\n",
                  c.root ? "" : "no empty root directory: only the filter keeps the guest from files\n");
         if (b->was_root && !b->outer_uid)
             strncat(layers, "no uid of its own: guest and broker run as root\n", layers_size - strlen(layers) - 1);

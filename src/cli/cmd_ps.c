@@ -1,5 +1,5 @@
 /* harena ps: running sandboxes, or the processes of one. What comes from a guest is plain ASCII already (runtime/watch.c);
- * command lines of our own are escaped here: whoever started the sandbox may have been handed them. */
+ * command lines and directories of our own are escaped here: whoever started the sandbox may have been handed them. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
 #include <getopt.h>
@@ -8,14 +8,15 @@
 #include <string.h>
 #include <time.h>
 
-static void print_plain(const char *s)
+static void print_plain(const char *s, int width)
 {
+    int n = 0;
     for (; *s; s++)
         if (*s >= 0x20 && *s < 0x7f)
-            putchar(*s);
+            n += printf("%c", *s);
         else
-            printf("\\x%02x", (unsigned char)*s);
-    putchar('\n');
+            n += printf("\\x%02x", (unsigned char)*s);
+    printf("%*s", n < width ? width - n : 0, "");
 }
 
 static const char *age_text(s64 seconds, char out[24])
@@ -76,9 +77,12 @@ static int show_sandboxes(bool json)
         char age[24], size[24], procs[16] = "-";
         if (list[i].processes >= 0)
             snprintf(procs, sizeof(procs), "%d", list[i].processes);
-        printf("%-18s %7d %-13s %5s %7s %5s  %-18s ", list[i].name, list[i].pid, list[i].id, age_text(now - list[i].created, age),
-               size_text(list[i].memory, size), procs, list[i].root);
-        print_plain(list[i].command);
+        printf("%-18s %7d %-13s %5s %7s %5s  ", list[i].name, list[i].pid, list[i].id, age_text(now - list[i].created, age),
+               size_text(list[i].memory, size), procs);
+        print_plain(list[i].root, 18);
+        putchar(' ');
+        print_plain(list[i].command, 0);
+        putchar('\n');
     }
     free(list);
     return fflush(stdout) ? fail(125, "cannot write: %m") : 0;
@@ -106,7 +110,8 @@ static int show_processes(const char *name, bool json)
         char age[24], size[24];
         printf("%7u %7u %7u %5c %4u %8s %5s  ", p[i].pid, p[i].ppid, p[i].uid, p[i].state, p[i].threads,
                size_text(p[i].mapped_kib << 10, size), age_text(p[i].age, age));
-        print_plain(p[i].command);
+        print_plain(p[i].command, 0);
+        putchar('\n');
     }
     harena_processes_free(p, n);
     return fflush(stdout) ? fail(125, "cannot write: %m") : 0;

@@ -195,7 +195,8 @@ static void launch_listener(void)
     } msg = {.iov = &iov, .iovlen = 1, .control = &control, .controllen = sizeof(control)};
     if (RAW3(__NR_sendmsg, FD_SOCKET, &msg, 0) != 4)
         launch_fail(LAUNCH_SEND);
-    if (RAW3(__NR_close_range, FD_SOCKET, ~0u, 0))
+    /* the listener lies in the lowest free slot, which may be one of an image that this sandbox does not have */
+    if (RAW1(__NR_close, fd) || RAW3(__NR_close_range, FD_SOCKET, ~0u, 0))
         launch_fail(LAUNCH_CLOSE);
 }
 
@@ -208,6 +209,7 @@ void launch_on_kstack(void *args)
     const struct launch_args *a = args;
     struct carrier *c = this_carrier();
     u64 vdso = launch_move_vdso(a);
+    memset(args, 0, sizeof(*a)); /* the broker has its vDSO there, too */
     launch_unmap();
     launch_segments(vdso);
     launch_signals();

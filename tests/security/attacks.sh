@@ -1,0 +1,212 @@
+#!/bin/bash
+# The corpus of attacks: every case of attacks.list is tried, and what comes of it must be what stands there. Guest programs are in
+# attack.c; the last part is done from outside: what a sandbox shows, leaves behind, or makes of hostile files.
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../lib/check"
+chmod 755 .
+mkdir -m 755 bin
+gcc -O1 -I"$src" -o bin/attack "$here/attack.c" && gcc -O1 -o bin/deny "$here/deny.c" && gcc -O1 -o bin/swap "$here/swap.c" ||
+  { echo 'needs gcc'; exit 77; }
+: >got
+got() { echo "$1 $2" >>"$work/got"; } # NAME OUTCOME
+held() { local n=$1; shift; if "$@"; then got "$n" refused; else got "$n" BROKEN; fi; } # the command says that it held
+prefix() { sed "s|^|$1/|" >>"$work/got"; }
+h() { timeout 60 "$HARENA" "$@"; }
+
+# ---- directories: read-only, with an overlay, writable; the secret lies beside them ----
+for m in ro ov rw; do
+  mkdir -p $m/d
+  echo hello >$m/marker
+  cp $m/marker $m/marker-$m
+  echo x >$m/d/file
+  ln -s .. $m/link-up
+  ln -s ../.. $m/d/link-up2
+  ln -s ../secret $m/link-secret
+  ln -s "$work/secret" $m/link-abs
+  ln -s / $m/link-root
+  ln -s /proc $m/link-proc
+  ln -s /proc/self/root $m/link-magic
+  mkfifo $m/fifo
+  mknod $m/device c 1 3 2>/dev/null
+  python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' $m/socket
+done
+echo "the outside's secret" >secret
+truncate -s 1G ro/big
+chmod -R a+rX ro ov rw bin secret
+volumes=(-v "$work/bin:/w" -v "$work/ro:/ro" -v "$work/ov:/ov:overlay" -v "$work/rw:/rw:rw")
+snapshot() { find ro ov secret -printf '%p %s %m %U %n %T@ %C@ %l\n' | sort; }
+snapshot >before
+
+# ---- by guest programs, on hosts with and without namespaces and openat2 ----
+guest() { # PREFIX WRAPPER...
+  local p=$1 who
+  shift
+  chmod -R a+rwX rw
+  "$@" sleep 60 & # whom the guest may not reach
+  who=$!
+  timeout 60 "$@" "$HARENA" run "${volumes[@]}" -- sh -c "/w/attack memory $who; /w/attack broker; /w/attack honest /ro" 2>err | prefix "$p"
+  [ -s err ] && sed 's/^/# /' err
+  kill $who
+  snapshot >after
+  held "$p/outside-unchanged" cmp before after
+  held "$p/no-special-bits" [ -z "$(find rw -perm /6000 -print)" ]
+  rm -rf rw/suid rw/sgid rw/new rw/d/new
+}
+h run "${volumes[@]}" -- /w/attack call 2>err | prefix call
+guest plain env
+guest no-openat2 bin/deny o
+guest no-userns bin/deny u
+other=61234
+as_other=(setpriv --reuid $other --regid $other --clear-groups env XDG_RUNTIME_DIR="$work/run" HOME="$work/run")
+root=false
+[ "$(id -u)" = 0 ] && setpriv --reuid $other --regid $other --clear-groups test -x "$HARENA" && root=true
+mkdir run
+if $root; then
+  chown $other run
+  chown -R $other rw
+  guest no-userns-user "${as_other[@]}" "$work/bin/deny" u
+  chown -R 0 rw
+fi
+
+# ---- a name that is changed outside while it is looked up ----
+mkdir -p race/in/a/b race/out
+cp secret race/secret
+cp secret race/out/secret
+echo x >race/in/marker-race
+bin/swap "$work/race/in" &
+swap=$!
+got race/names "$(h run -v "$work/bin:/w" -v "$work/race/in:/in:rw" -- /w/attack race-names)"
+got race/names-no-openat2 "$(bin/deny o timeout 60 "$HARENA" run -v "$work/bin:/w" -v "$work/race/in:/in:rw" -- /w/attack race-names)"
+kill $swap
+held race/outside-unchanged cmp secret race/secret
+held race/beside-unchanged cmp secret race/out/secret
+
+# ---- what a guest process is, seen from outside ----
+h run --name "$tag-p" sh -c 'sleep 20 & echo up; sleep 20' >up &
+await up
+broker=$(broker_of "$tag-p")
+children() { for c in $(cat /proc/"$1"/task/*/children 2>/dev/null); do echo "$c"; children "$c"; done; }
+fds='' caps='' seccomp=''
+for p in $(children "$broker"); do
+  fds+=$(for f in /proc/"$p"/fd/*; do echo "${f##*/} $(readlink "$f") $(grep -c '^flags:.*[12]$' "/proc/$p/fdinfo/${f##*/}")"; done |
+    grep -v -e '^0 /memfd:K' -e '^1 /memfd:D' -e '^2 /memfd:R' -e '^[67] .*/views[^ ]* 0$' -e '^[0-9]* /[^ ]* 0$')
+  caps+=$(grep -E 'Cap(Inh|Prm|Eff|Amb)' /proc/"$p"/status | grep -v 0000000000000000)
+  seccomp+=$(grep -E '^(Seccomp|NoNewPrivs):' /proc/"$p"/status | grep -v -e 'Seccomp:.2' -e 'NoNewPrivs:.1')
+done
+$root && held outside/descriptors [ -n "$broker" -a -z "$fds" ]
+held outside/capabilities [ -n "$broker" -a -z "$caps" ]
+held outside/filter [ -n "$broker" -a -z "$seccomp" ]
+held outside/broker-capabilities [ "$(grep CapEff /proc/"$broker"/status)" = "$(printf 'CapEff:\t0000000000000000')" ]
+h kill "$tag-p"
+wait
+
+# ---- what the default root shows ----
+mkdir -p home/.ssh home/.aws
+for f in .env .env.local id_ed25519 tls.key .netrc .ssh/id_rsa .aws/credentials; do echo 'the secret of the user' >home/$f; done
+mapfile -t private < <(find /etc /usr -xdev \( -type f -o -type d \) ! -perm -o=r 2>/dev/null) # not for everybody
+cd home
+for how in plain no-userns; do
+  [ $how = plain ] && run=(h run) || run=("$work/bin/deny" u timeout 60 "$HARENA" run)
+  held shown/$how-secrets-by-name [ "$("${run[@]}" sh -c 'cat .env .env.local id_ed25519 tls.key .netrc .ssh/id_rsa .aws/credentials; ls .ssh; cd .ssh && cat id_rsa' 2>/dev/null)" = '' ]
+  held shown/$how-environment [ "$(SECRET_TOKEN=hidden "${run[@]}" sh -c 'env; cat /proc/[0-9]*/environ /proc/self/cmdline' 2>/dev/null | tr '\0' '\n' | grep -a -c hidden)" = 0 ]
+  held shown/$how-private-files [ "$("${run[@]}" sh -c 'for f in "$@"; do head -c 1 "$f" || ls -A "$f"; done' sh "${private[@]}" 2>/dev/null)" = '' ]
+  held shown/$how-places [ "$("${run[@]}" sh -c 'cat /etc/shadow /etc/gshadow /etc/sudoers /etc/machine-id /etc/hostname /root/.* /home/*/.*; find /home /run /var/run /root /mnt /srv /boot /opt /sys/kernel/security -mindepth 1' 2>/dev/null)" = '' ]
+  held shown/$how-host-name [ "$("${run[@]}" sh -c 'uname -a; cat /proc/version /proc/sys/kernel/hostname; hostname' 2>/dev/null | grep -c -i -e "$(uname -r)" -e "^$(hostname)$")" = 0 ]
+  held shown/$how-kernel-addresses [ "$("${run[@]}" sh -c 'cat /proc/kallsyms /proc/modules /proc/iomem /proc/kcore /dev/mem /dev/kmsg' 2>/dev/null | grep -a -c ffff)" = 0 ]
+done
+cd ..
+for d in /proc /sys /dev; do
+  h run --root $d true >out 2>&1
+  s=$?
+  held "shown/root-$d" [ $s != 0 ]
+  h run -v $d:/x sh -c 'cat /x/self/environ /x/1/environ /x/kernel/notes /x/mem; echo x >/x/sysrq-trigger' >out 2>/dev/null
+  held "shown/volume-$d" [ ! -s out ]
+done
+
+# ---- exhaustion ----
+run_attack() { local n=$1; shift; h run --name "$tag-$n" "$@" >out 2>err; echo $?; }
+with_volumes=(-v "$work/bin:/w" -v "$work/ro:/ro")
+limits() { # PREFIX COMMAND...
+  local p=$1
+  shift
+  timeout 60 "$@" run --memory 64M --timeout 20s "${with_volumes[@]}" -- /w/attack fill >out 2>/dev/null
+  s=$?
+  held "limits/$p-broker-fills-memory" [ $s = 137 -a ! -s out ]
+  timeout 60 "$@" run --memory 64M --timeout 20s "${with_volumes[@]}" -- /w/attack mappings >out 2>/dev/null
+  held "limits/$p-mappings" [ "$(cat out)" != many ]
+}
+limits plain "$HARENA"
+$root && limits user "${as_other[@]}" "$HARENA"
+h run --memory 64M --timeout 20s "${with_volumes[@]}" -- /w/attack uncounted >out 2>/dev/null
+$root && held limits/memory-not-counted [ ! -s out ]
+(ulimit -n 400; h run --name "$tag-many" "${with_volumes[@]}" -- /w/attack open-many >out 2>/dev/null) &
+await out
+held limits/handles-then-exec [ "$(timeout 5 "$HARENA" exec "$tag-many" echo hi)" = hi ]
+held limits/handles-then-kill timeout 5 "$HARENA" kill "$tag-many"
+wait
+rm -f out
+h run --name "$tag-storm" "${with_volumes[@]}" -- /w/attack storm >out 2>/dev/null &
+await out
+sleep 1
+held limits/storm-then-kill timeout 5 "$HARENA" kill "$tag-storm"
+wait
+h run --timeout 1s sh -c 'yes & yes >&2' >/dev/null 2>&1
+held limits/output-flood [ $? = 124 ]
+
+# ---- what is left behind ----
+for who in harena broker; do
+  rm -f out
+  h run --name "$tag-left" "${with_volumes[@]}" -- /w/attack storm >out 2>/dev/null &
+  await out
+  broker=$(broker_of "$tag-left")
+  [ $who = broker ] && kill -9 "$broker" || kill -9 "$(awk '{print $4}' "/proc/$broker/stat")"
+  wait
+  for i in $(seq 50); do
+    left >/dev/null
+    [ -z "$(left)" ] && break
+    sleep 0.1
+  done
+  held "left/after-$who-killed" [ -z "$(left)" ]
+done
+
+# ---- escape sequences ----
+printable() { ! LC_ALL=C grep -q -P '[^\x09\x0a\x20-\x7e]' "$@"; }
+h run -v "$work/bin:/w" -- /w/attack bad-text >out 2>&1
+held escapes/report printable out
+bad=$'bad\e]0;title\a\e[2J\x9b1m'
+mkdir "$bad"
+rm -f up
+h run --name "$tag-esc" -v "$work/$bad:/x" -- bash -c 'printf up; exec -a "$1" sleep 20' bash "$bad" >up 2>/dev/null &
+h run --root "$work/$bad" --name "$tag-esc2" /nothing >/dev/null 2>&1
+await up
+{ h ps; h ps "$tag-esc"; } >out 2>&1
+held escapes/ps printable out
+h kill "$tag-esc"
+wait
+h trace -o out -- sh -c 'cat "$1"' sh "$bad" >/dev/null 2>&1
+held escapes/trace printable out
+
+# ---- hostile archives ----
+mkdir tars tools
+python3 "$here/tars.py" tars
+for p in lrzip grzip lzop; do printf '#!/bin/sh\necho ran >>%s/ran\n' "$work" >tools/$p; chmod 755 tools/$p; done
+for t in tars/*; do
+  rm -f image
+  (ulimit -f 200000; PATH=$work/tools:$PATH h image build "$t" -o image) >out 2>&1
+  s=$?
+  outcome=refused
+  if [ $s -gt 125 ] || [ -e ran ] || [ -e evil ] || [ -e tars/evil ] || ! printable out; then outcome=BROKEN; elif [ $s = 0 ]; then outcome=built; fi
+  got "archive/${t##*/}" $outcome
+  rm -f ran
+done
+
+# ---- the list ----
+sed -e '/^#/d' -e '/^$/d' "$here/attacks.list" | sort >wanted
+for p in plain no-openat2 no-userns no-userns-user; do sed -n "s|^guest/|$p/|p" wanted; done | cat - <(grep -v '^guest/' wanted) | sort >all
+$root || { grep -v -e '^no-userns-user/' -e '^limits/user' -e '^limits/memory-not' -e '^outside/descriptors' all >some; mv some all; }
+sort got >sorted
+diff all sorted >differ
+is 'the corpus of attacks' '' "$(cat differ)"
+echo "$(wc -l <sorted) cases"
+nothing_left 'attacks'
+finish
