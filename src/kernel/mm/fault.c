@@ -188,7 +188,20 @@ static const char *area_name(struct mm *mm, const struct vma *v)
     return NULL;
 }
 
-void mm_show_maps(struct mm *mm, struct strbuf *sb)
+/* Residency on the host is not shown to guests: mapped memory counts as resident. */
+static void show_sizes(struct strbuf *sb, u64 size, bool anonymous, bool shared, bool writable)
+{
+    u64 kb = size / 1024;
+    sb_printf(sb, "Size:           %8lu kB\nKernelPageSize:        4 kB\nMMUPageSize:           4 kB\n", kb);
+    sb_printf(sb, "Rss:            %8lu kB\nPss:            %8lu kB\n", kb, kb);
+    sb_printf(sb, "Shared_Clean:   %8lu kB\nShared_Dirty:          0 kB\n", shared ? kb : 0ul);
+    sb_printf(sb, "Private_Clean:  %8lu kB\nPrivate_Dirty:  %8lu kB\n", shared || writable ? 0ul : kb,
+              !shared && writable ? kb : 0ul);
+    sb_printf(sb, "Referenced:     %8lu kB\nAnonymous:      %8lu kB\n", kb, anonymous ? kb : 0ul);
+    sb_printf(sb, "Swap:                  0 kB\nSwapPss:               0 kB\nLocked:                0 kB\n");
+}
+
+void mm_show_maps(struct mm *mm, struct strbuf *sb, bool sizes)
 {
     char *buf = kmalloc(PAGE_SIZE);
     if (!buf) {
@@ -213,9 +226,15 @@ void mm_show_maps(struct mm *mm, struct strbuf *sb)
             sb_printf(sb, "%*s%s", used < 73 ? (int)(73 - used) : 1, "", name);
         }
         sb_write(sb, "\n", 1);
+        if (sizes)
+            show_sizes(sb, v->end - v->start, !n, v->flags & VM_SHARED, v->prot & PROT_WRITE);
     }
     mm_unlock(mm);
-    if (gvdso_start) /* lies in the kernel's image, shared by all */
-        sb_printf(sb, "%08lx-%08lx r-xp 00000000 00:00 0                  [vdso]\n", (u64)gvdso_start, PAGE_UP((u64)gvdso_end));
+    if (gvdso_start) { /* lies in the kernel's image, shared by all */
+        u64 end = PAGE_UP((u64)gvdso_end);
+        sb_printf(sb, "%08lx-%08lx r-xp 00000000 00:00 0                  [vdso]\n", (u64)gvdso_start, end);
+        if (sizes)
+            show_sizes(sb, end - (u64)gvdso_start, true, true, false);
+    }
     kfree(buf);
 }

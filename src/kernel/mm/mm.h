@@ -131,7 +131,7 @@ bool mm_hot_original(struct mm *mm, u64 ip, u64 *original);
 void mm_hot_undo(struct mm *mm); /* under mm->lock */
 bool mm_hot_copy(struct mm *mm, const struct mm *old);
 
-void mm_show_maps(struct mm *mm, struct strbuf *sb);
+void mm_show_maps(struct mm *mm, struct strbuf *sb, bool sizes); /* /proc/PID/maps; sizes: smaps */
 u64 mm_size(struct mm *mm); /* bytes mapped */
 
 /* vma.c, under mm->lock */

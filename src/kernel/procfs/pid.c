@@ -290,16 +290,19 @@ static long mem_llseek(struct file *f, s64 off, int whence)
 }
 const struct file_ops proc_mem_fops = {.read = mem_read, .write = mem_write, .llseek = mem_llseek};
 
-static long show_maps(struct pnode *n, struct strbuf *sb)
+static long maps(struct pnode *n, struct strbuf *sb, bool sizes)
 {
     long r;
     struct mm *mm = mm_of(n, &r);
     if (mm) {
-        mm_show_maps(mm, sb);
+        mm_show_maps(mm, sb, sizes);
         mm_put(mm);
     }
     return r;
 }
+
+static long show_maps(struct pnode *n, struct strbuf *sb) { return maps(n, sb, false); }
+static long show_smaps(struct pnode *n, struct strbuf *sb) { return maps(n, sb, true); }
 
 static long show_limits(struct pnode *n, struct strbuf *sb)
 {
@@ -528,7 +531,8 @@ static long show_fdinfo(struct pnode *n, struct strbuf *sb)
     SHOW("status", 0444, show_status), SHOW("stat", 0444, show_stat), SHOW("statm", 0444, show_statm),                 \
         {.name = "comm", .perm = 0644, .kind = PK_FILE, .show = show_comm, .write = write_comm},                       \
         SHOW("cmdline", 0444, show_cmdline), SHOW("environ", 0400, show_environ), SHOW("maps", 0444, show_maps),       \
-        SHOW("auxv", 0400, show_auxv), {.name = "mem", .perm = 0600, .kind = PK_MEM}, TEXT("oom_score", "666\n"),      \
+        SHOW("smaps", 0444, show_smaps), SHOW("auxv", 0400, show_auxv), TEXT("oom_score", "666\n"),                    \
+        {.name = "mem", .perm = 0600, .kind = PK_MEM},                                                                 \
         TEXT("loginuid", "4294967295"), TEXT("sessionid", "4294967295"), TEXT("wchan", "0"),                           \
         SHOW("limits", 0444, show_limits), SHOW("mounts", 0444, show_mounts),                                          \
         SHOW("mountinfo", 0444, show_mountinfo), TEXT("cgroup", "0::/\n"), MAGIC("exe", follow_exe),                   \
