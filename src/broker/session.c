@@ -212,7 +212,7 @@ static void stream_publish(struct broker *b, struct stream *s, u32 old_flags)
     u32 both[2] = { s->pos, s->flags };
     pwrite(b->r_fd, both, 8, R_CONTROL_BROKER + offsetof(struct r_control_broker, ring) + s->ring * 8);
     s->written = s->pos;
-    if (s->flags != old_flags)
+    if (s->flags != old_flags && !(b->guest.ring[s->ring].flags & RING_CLOSED)) /* else it was the guest who closed */
         b->event_due = true;
 }
 

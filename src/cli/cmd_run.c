@@ -162,7 +162,8 @@ static int mount_cwd(struct options *o)
         if (o->workdir && is_or_contains(cwd, o->workdir) && strcmp(cwd, "/") && !o->volumes.count)
             return fail(125, "-w %s: the current directory is not shown because %s; use --force-cwd, or -v to show a part of it",
                         o->workdir, why);
-        if (o->config.verbose)
+        bool own_place = o->workdir || o->volumes.count; /* who chose one need not be told */
+        if (o->config.verbose || (isatty(2) && !own_place))
             fprintf(stderr, "harena: the current directory is not shown because %s; starting in an empty /tmp (see --force-cwd)\n", why);
         o->command.cwd = o->workdir ?: "/tmp";
         return 0;

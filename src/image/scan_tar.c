@@ -185,7 +185,6 @@ int scan_tar(struct tree *t, struct sink *s, int fd)
     archive_read_support_filter_lz4(a);
     archive_read_support_format_tar(a);
     archive_read_support_format_gnutar(a);
-    archive_read_support_format_empty(a);
     if (archive_read_open_fd(a, fd, 1 << 17) != ARCHIVE_OK)
         r = image_fail(t->err, "cannot read the archive: %s", archive_error_string(a));
     while (!r && ((k = archive_read_next_header(a, &e)) == ARCHIVE_OK || k == ARCHIVE_WARN))

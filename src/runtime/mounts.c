@@ -15,8 +15,8 @@ static const char *const etc_names[] = {
     "rpc", "networks", "os-release", "debian_version", "lsb-release", "redhat-release", "fedora-release", "alpine-release",
     "terminfo", "inputrc", "bash.bashrc", "bash_completion", "profile", "profile.d", "shells", "locale.alias", "locale.conf",
     "locale.gen", "magic", "magic.mime", "fonts", "gitconfig", "java-11-openjdk", "java-17-openjdk", "java-21-openjdk",
-    "skel", "vim", "xdg", "issue", "emacs", "lynx", "wgetrc", "sensors3.conf", "ruby", "php", "R", 
-    "dpkg", "login.defs", "crypto-policies", NULL,
+    "skel", "vim", "xdg", "issue", "emacs", "lynx", "wgetrc", "sensors3.conf", "ruby", "php", "R", "manpath.config",
+    "man_db.conf", "groff", "sgml", "xml", "dpkg", "login.defs", "crypto-policies", NULL,
 };
 
 static char *copy(struct harena_mounts *m, const char *s)

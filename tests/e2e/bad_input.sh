@@ -22,6 +22,7 @@ status 'image: /dev/zero' 125 "$H" run --image /dev/zero /bin/sh; one_line 'imag
 status 'image: missing' 125 "$H" run --image no-such-image /bin/sh; one_line 'image: missing' 'no-such-image*No such file'
 status 'image build of nothing' 125 "$H" image build no-such-dir -o x; one_line 'image build of nothing' 'no-such-dir'
 status 'image build of a bad archive' 125 "$H" image build random -o x
+status 'image build of empty input' 125 "$H" image build - -o x </dev/null; one_line 'image build of empty input' 'cannot read the archive'
 is 'no half image is left' '' "$(ls x* 2>/dev/null)"
 for seed in $(seq 20); do # bits that flip anywhere
   python3 - $seed <<'P'

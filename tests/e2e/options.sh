@@ -30,6 +30,9 @@ status '-w of a file' 125 "$HARENA" run -w /etc/passwd true
 one_line '-w of a file' '/etc/passwd*not a directory'
 status '-w that is not absolute' 125 "$HARENA" run -w usr true
 one_line '-w that is not absolute' 'absolute'
+is 'a current directory that is not shown: /tmp' '/tmp' "$(cd / && run pwd 2>&1)"
+like 'and a terminal is told' '*not shown*/tmp' "$(cd / && script -qec "$HARENA run pwd" /dev/null </dev/null | tr -d '\r')"
+is 'but not with -w' '/usr' "$(cd / && script -qec "$HARENA run -w /usr pwd" /dev/null </dev/null | tr -d '\r')"
 
 # user
 is '-u UID' '1234 1234 /' "$(run -u 1234 sh -c 'echo $(id -u) $(id -g) $HOME')"
@@ -99,6 +102,7 @@ is '--pids: EAGAIN' 'refused' "$(run --pids 10 /usr/bin/perl -e '
 is '--pids: enough' 'done' "$(run --pids 12 sh -c 'for i in 1 2 3 4 5 6 7 8; do sleep 0.2 & done; wait; echo done')"
 
 # the rest
+is '--verbose: nothing about a plain program' 0 "$(run --verbose true 2>&1 | grep -c 'does not exist')"
 like '--verbose' '*does not exist*' "$(run --verbose /usr/bin/perl -e 'syscall(466, 1)' 2>&1)"
 status 'an option that does not exist' 125 "$HARENA" run --no-such-option true
 one_line 'an option that does not exist' '--no-such-option*--help'

@@ -146,6 +146,11 @@ static void self(void)
     perms(sbrk(0) - 1, n);
     is_str(n, "[heap]", "maps: [heap]");
     ok(strstr(slurp("/proc/self/maps"), "[vdso]") != NULL, "maps: [vdso]");
+    /* smaps */
+    snprintf(path, sizeof(path), "%lx-", (unsigned long)q);
+    char *area = strstr(slurp("/proc/self/smaps"), path);
+    ok(area && strstr(area, "/mapped\n") && strstr(area, "\nSize:                  4 kB\n"), "smaps: the line of maps and the size");
+    ok(area && strstr(area, "\nPss:") && strstr(area, "\nPrivate_Dirty:         0 kB\n"), "smaps: Pss, Private_Dirty");
     unlink("mapped");
     perms(q, n);
     ok(strstr(n, "(deleted)") != NULL, "maps: (deleted)");

@@ -23,6 +23,8 @@ TAP_MAIN
     ok(cpu < 1024 && node < 64, "getcpu: values");
     ok(sched_getcpu() >= 0, "sched_getcpu");
     is(sched_yield(), 0, "sched_yield");
+    is(syscall(SYS_ioprio_get, 1, 0), 0, "ioprio_get: none");
+    err(syscall(SYS_ioprio_get, 9, 0), EINVAL, "ioprio_get: of what");
     is(sched_getscheduler(0), SCHED_OTHER, "sched_getscheduler");
     err(sched_getscheduler(-1), EINVAL, "sched_getscheduler: negative");
     err(sched_getscheduler(4000000), ESRCH, "sched_getscheduler: nobody");

@@ -722,3 +722,5 @@ void fake_init(void)
         exit(1);
     }
 }
+
+struct files *current_files(void) { return (struct files *)1; } /* never ending: each closed ring rings */

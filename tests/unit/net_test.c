@@ -279,7 +279,7 @@ static void test_rights(void)
     t_close(fd[1]);
 }
 
-static struct sockaddr_in sin(u32 addr, u16 port)
+static struct sockaddr_in inet(u32 addr, u16 port)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = swap16(port)};
     a.sin_addr.s_addr = __builtin_bswap32(addr);
@@ -291,7 +291,7 @@ static int tcp_listener(struct sockaddr_in *a)
 {
     u32 size = sizeof(*a);
     int l = (int)call3(socket, AF_INET, SOCK_STREAM, 0);
-    *a = sin(LO, 0);
+    *a = inet(LO, 0);
     CHECK_EQ(call3(bind, l, a, sizeof(*a)), 0);
     CHECK_EQ(call2(listen, l, 5), 0);
     CHECK_EQ(call3(getsockname, l, a, &size), 0);
@@ -301,7 +301,7 @@ static int tcp_listener(struct sockaddr_in *a)
 
 static void test_tcp(void)
 {
-    struct sockaddr_in a, o, far = sin(0x08080808, 80);
+    struct sockaddr_in a, o, far = inet(0x08080808, 80);
     u32 size = sizeof(o);
     s32 v;
 
@@ -383,7 +383,7 @@ static void test_v6(void)
     CHECK_EQ(call3(bind, l, &a, sizeof(a)), 0);
     CHECK_EQ(call2(listen, l, 5), 0);
     call3(getsockname, l, &a, (size = sizeof(a), &size));
-    four = sin(LO, swap16(a.sin6_port));
+    four = inet(LO, swap16(a.sin6_port));
     int c = (int)call3(socket, AF_INET, SOCK_STREAM, 0);
     CHECK_EQ(call3(connect, c, &four, sizeof(four)), 0); /* a dual-stack listener takes IPv4 */
     int s = (int)call4(accept4, l, &o, (size = sizeof(o), &size), 0);
@@ -402,7 +402,7 @@ static void test_v6(void)
 
 static void test_udp(void)
 {
-    struct sockaddr_in a = sin(0, 0), b, o;
+    struct sockaddr_in a = inet(0, 0), b, o;
     u32 size = sizeof(a);
 
     tap_group("udp");

@@ -19,6 +19,7 @@
 #include "sys/syscall.h"
 #include "sys/trace.h"
 #include "tty/tty.h"
+#include "tty/stream.h"
 #include "vfs/fs_info.h"
 #include <linux/fcntl.h>
 #include <linux/resource.h>
@@ -160,6 +161,8 @@ void task_exit(int status)
     bool last = ++tg->leaving == tg->live;
     mutex_unlock(&tasklist_lock);
     files_put(files);
+    if (!last || tg->session_no == ~0u) /* the end of a session rings anyway */
+        streams_ring();
     fs_info_put(fs);
     if (atomic_sub(&mm->users, 1) == 0)
         mm_drop(mm);

@@ -53,6 +53,7 @@ struct console {
 
 static KSTATE struct stream streams[RING_COUNT];
 static KSTATE u32 last_use;
+static KSTATE bool unrung; /* rings were closed without a bell */
 static KSTATE struct mutex consoles_lock;
 static KSTATE struct console consoles[RING_COUNT / 2];
 
@@ -330,7 +331,15 @@ static void ring_close(u32 ring, u32 use)
     if (last)
         my_flag(ring, RING_CLOSED, true);
     mutex_unlock(&s->lock);
-    if (last)
+    if (last && current_files())
+        host_doorbell(0);
+    else if (last) /* a task that ends gives back all its files: one bell for them */
+        atomic_store(&unrung, true);
+}
+
+void streams_ring(void)
+{
+    if (atomic_load_relaxed(&unrung) && atomic_xchg(&unrung, false))
         host_doorbell(0);
 }
 

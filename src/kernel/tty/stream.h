@@ -9,6 +9,7 @@
 long stream_open_stdio(const struct mail_spawn *m, struct file *out[3]);
 
 /* Init's service thread, after event_seq has changed: looks at all rings, wakes readers and writers, feeds terminals. */
+void streams_ring(void); /* after a task's files were given back at its end */
 void streams_event(void);
 
 /* MAIL_WINSIZE. -ESRCH: the session has no terminal. */
