@@ -83,8 +83,8 @@ void enter_kernel(const struct kernel_image *k, const struct launch_args *a)
     if (&__rseq_size && __rseq_size)
         syscall(SYS_rseq, (char *)__builtin_thread_pointer() + __rseq_offset, MAX(__rseq_size, 32u), 1, 0x53053053);
     /* no address of ours is handed on in a register */
-    __asm__ volatile("xor %%ebp,%%ebp; xor %%ebx,%%ebx; xor %%r12d,%%r12d; xor %%r13d,%%r13d; xor %%r14d,%%r14d; xor %%r15d,%%r15d;"
-                     "jmp *%%rax" ::"a"(k->entry), "D"(a)
+    __asm__ volatile("xor %%ebp,%%ebp; xor %%ebx,%%ebx; xor %%r12d,%%r12d; xor %%r13d,%%r13d; xor %%r14d,%%r14d;"
+                     "xor %%r15d,%%r15d; jmp *%%rax" ::"a"(k->entry), "D"(a)
                      : "memory");
     __builtin_unreachable();
 }

@@ -264,7 +264,8 @@ int spawn_zygote(struct broker *b, char *layers, size_t layers_size)
                  c.become ? b->stays_root ? "the broker runs as root, with no capability but to kill the guest" : "a guest that broke out of its filter would be a user of the host"
                           : "a guest that broke out of its filter would have this user's rights",
                  b->pid_namespace ? "" : "no pid namespace: clean-up after a kill is only best effort\n",
-                 b->pid_namespace || scope_signals(false) ? "" : "no Landlock scope: the guest can send SIGURG to processes of its user\n",
+                 b->pid_namespace || scope_signals(false) ? ""
+                     : "no Landlock scope: the guest can send SIGURG to processes of its user\n",
                  c.root ? "" : "no empty root directory: only the filter keeps the guest from files\n");
         if (b->was_root && !b->outer_uid)
             strncat(layers, "no uid of its own: guest and broker run as root\n", layers_size - strlen(layers) - 1);

@@ -155,7 +155,8 @@ static int add_entry(struct tree *t, struct sink *s, struct archive *a, struct a
     }
     if (!S_ISREG(mode) && !S_ISDIR(mode) && !S_ISLNK(mode) && !S_ISCHR(mode) && !S_ISBLK(mode) && !S_ISFIFO(mode))
         return image_fail(t->err, "broken archive: '%.80s' has no known type", path);
-    if (S_ISREG(mode) && archive_entry_size_is_set(e) && (u64)archive_entry_size(e) > s->limit) /* a hole costs the archive nothing */
+    /* a hole costs the archive nothing */
+    if (S_ISREG(mode) && archive_entry_size_is_set(e) && (u64)archive_entry_size(e) > s->limit)
         return image_fail(t->err, "broken archive: '%.80s' is larger than an image can be", path);
     i = tree_inode(t, mode);
     if (!i || tree_enter(t, dir, name, len, i))
