@@ -255,8 +255,33 @@ static void on_fault(int sig, siginfo_t *i, void *c)
     siglongjmp(sigjump, 1);
 }
 
+/* A frame that cannot be written is SIGSEGV, whose handler may run elsewhere. */
+static void no_frame(void)
+{
+    size_t size = 64 * 1024;
+    char *m = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stack_t s = {.ss_sp = m, .ss_size = size}, off = {.ss_flags = SS_DISABLE};
+    struct sigaction a = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
+    sigaltstack(&s, NULL);
+    sigaction(SIGSEGV, &a, NULL);
+    a.sa_flags = SA_ONSTACK;
+    sigaction(SIGUSR1, &a, NULL);
+    fault_sig = 0;
+    if (!sigsetjmp(sigjump, 1))
+        raise(SIGUSR1);
+    is(fault_sig, SIGSEGV, "a stack that cannot be written: SIGSEGV");
+    ok(!blocked(SIGUSR1), "the signal itself was not delivered");
+    int st = in_child(signal(SIGSEGV, SIG_IGN); raise(SIGUSR1));
+    ok(WIFSIGNALED(st) && WTERMSIG(st) == SIGSEGV, "ignored: it ends the process");
+    signal(SIGSEGV, SIG_DFL);
+    signal(SIGUSR1, SIG_DFL);
+    sigaltstack(&off, NULL);
+    munmap(m, size);
+}
+
 static void stacks(void)
 {
+    no_frame();
     size_t size = 64 * 1024;
     alt = malloc(size);
     stack_t s = {.ss_sp = alt, .ss_size = size}, o;
