@@ -193,6 +193,7 @@ static void udp(int family)
     err(getpeername(c, &b.sa, &n), ENOTCONN, "udp %s: dissolved", f);
     connect(c, &a.sa, loop(family, &a, port));
     close(s);
+    err(send(c, (void *)-1, 1, 0), EFAULT, "udp %s: bad buffer, nobody there", f);
     send(c, "x", 1, 0);
     sleep_ms(10);
     err(recv(c, buf, 10, MSG_DONTWAIT), ECONNREFUSED, "udp %s: nobody there", f);
@@ -310,6 +311,8 @@ static void headers(int family)
     set(s, level, tos, 0x20);
     send_with(s, family, port, 0, 0, -1);
     received(r, "the socket's");
+    is(send_with(s, family, port, SOL_SOCKET, SCM_RIGHTS, 1), 1, "SCM_RIGHTS: not looked at");
+    received(r, "SCM_RIGHTS");
     is(send_with(s, family, port, level, hops, 2), 1, "hop limit of one message");
     received(r, "its own hop limit");
     is(send_with(s, family, port, level, tos, 0x40), 1, "traffic class of one message");

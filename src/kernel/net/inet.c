@@ -542,6 +542,9 @@ static long udp_send(struct sock *s, struct msg *m)
         return PTR_ERR(t);
     u32 size = (u32)m->u->resid;
     if (!t) {
+        u8 first;
+        if (size && uio_read_from(m->u, &first, 1) < 0)
+            return -EFAULT;
         udp_unreachable(s);
         return size;
     }

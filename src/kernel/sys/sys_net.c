@@ -368,7 +368,9 @@ static long parse_control(struct sock *s, const u8 *buf, u64 size, struct msg *m
             bool inet = h.level == IPPROTO_IP ? s->family == AF_INET || s->family == AF_INET6
                                               : h.level == IPPROTO_IPV6 && s->family == AF_INET6;
             r = n && inet && s->type == SOCK_DGRAM ? parse_ip(m, &h, data, n) : 0;
-        } else if (h.type == SCM_RIGHTS && s->family == AF_UNIX)
+        } else if ((h.type == SCM_RIGHTS || h.type == SCM_CREDENTIALS) && (s->family == AF_INET || s->family == AF_INET6))
+            r = 0; /* Linux does not look at them */
+        else if (h.type == SCM_RIGHTS && s->family == AF_UNIX)
             r = add_rights(&m->scm, data, n);
         else if (h.type == SCM_CREDENTIALS && (s->family == AF_UNIX || s->family == AF_NETLINK))
             r = add_cred(&m->scm, data, n);
