@@ -268,6 +268,15 @@ static void copies(void)
     is(vmsplice(p[1], v, 2, 0), 200, "vmsplice");
     is(read(p[0], buf, 1000), 200, "vmsplice: data");
     ok(!memcmp(buf, big, 100) && !memcmp(buf + 100, big + 500, 100), "vmsplice: right");
+    static char more[100000] __attribute__((aligned(4096)));
+    struct iovec all = {more, sizeof(more)};
+    is(vmsplice(p[1], &all, 1, 0), 65536, "vmsplice: as much as the pipe takes");
+    err(vmsplice(p[1], &all, 1, SPLICE_F_NONBLOCK), EAGAIN, "vmsplice: SPLICE_F_NONBLOCK, full");
+    all.iov_len = 65536;
+    is(vmsplice(p[0], &all, 1, 0) > 0, true, "vmsplice: reads");
+    while (vmsplice(p[0], &all, 1, SPLICE_F_NONBLOCK) > 0)
+        ;
+    err(vmsplice(p[0], &all, 1, SPLICE_F_NONBLOCK), EAGAIN, "vmsplice: SPLICE_F_NONBLOCK, empty");
     int ap = open("dst", O_WRONLY | O_APPEND);
     must(write(p[1], "x", 1));
     err(splice(p[0], NULL, ap, NULL, 1, 0), EINVAL, "splice to O_APPEND");

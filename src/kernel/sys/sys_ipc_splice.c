@@ -165,6 +165,36 @@ SYSCALL4(tee, s32, fd_in, s32, fd_out, u64, size, u32, flags)
     return r;
 }
 
+/* Waits for room, then writes what fits: a pipe that becomes full ends it. */
+static long vmsplice_out(struct file *f, struct uio *u, void *buf, bool nonblock)
+{
+    long done = 0, r = u->resid ? 0 : 1;
+
+    while (!r) {
+        long room = pipe_wait_writable(f, nonblock || done);
+        if (room < 0)
+            return done ? done : room;
+        u64 n = MIN(MIN(u->resid, (u64)room), (u64)CHUNK);
+        r = uio_read_from(u, buf, n);
+        if (r < 0)
+            break;
+        long w = pipe_push(f, buf, n, nonblock);
+        done += MAX(w, 0);
+        r = w < 0 ? w : !u->resid;
+    }
+    return done || r > 0 ? done : r;
+}
+
+static long vmsplice_in(struct file *f, struct uio *u, void *buf, bool nonblock)
+{
+    long n = u->resid ? pipe_take(f, buf, MIN(u->resid, (u64)CHUNK), nonblock) : 0;
+
+    if (n <= 0)
+        return n;
+    long r = uio_write_to(u, buf, (u64)n);
+    return r < 0 ? r : n;
+}
+
 SYSCALL4(vmsplice, s32, fd, uptr, iov, u64, count, u32, flags)
 {
     struct uio u;
@@ -176,7 +206,10 @@ SYSCALL4(vmsplice, s32, fd, uptr, iov, u64, count, u32, flags)
         return -EBADF;
     long r = file_is_pipe(f) ? uio_import(&u, iov, count) : -EBADF;
     if (!r) {
-        r = f->mode & FMODE_WRITE ? f->ops->write(f, &u, NULL) : f->ops->read(f, &u, NULL);
+        void *buf = kmalloc(CHUNK);
+        bool nonblock = flags & SPLICE_F_NONBLOCK;
+        r = !buf ? -ENOMEM : f->mode & FMODE_WRITE ? vmsplice_out(f, &u, buf, nonblock) : vmsplice_in(f, &u, buf, nonblock);
+        kfree(buf);
         uio_release(&u);
     }
     file_put(f);
