@@ -137,6 +137,8 @@ int main(int argc, char **argv)
     err(prctl(PR_SET_DUMPABLE, 5), EINVAL, "PR_SET_DUMPABLE: bad");
     err(prctl(99999), EINVAL, "prctl: unknown");
     CHECK("PR_SET_TIMERSLACK", _exit(prctl(PR_SET_TIMERSLACK, 1000) || prctl(PR_GET_TIMERSLACK) != 1000));
+    CHECK("PR_SET_TIMERSLACK: the parent's is the default", prctl(PR_SET_TIMERSLACK, 7000);
+          _exit(in_child(_exit(prctl(PR_SET_TIMERSLACK, 1) || prctl(PR_SET_TIMERSLACK, 0) || prctl(PR_GET_TIMERSLACK) != 7000))));
     /* set-id programs */
     char b[65536];
     ssize_t n;

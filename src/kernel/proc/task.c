@@ -105,7 +105,7 @@ struct task *task_alloc(struct task *like, struct tgroup *tg)
     if (like) {
         t->blocked = like->blocked;
         t->affinity = like->affinity;
-        t->timerslack = like->timerslack;
+        t->timerslack = t->timerslack_default = like->timerslack;
         if (!like->reset_on_fork) {
             t->nice = like->nice;
             t->policy = like->policy;

@@ -108,7 +108,7 @@ struct task {
     char comm[16];
     u64 utime_base; /* thread clock when it began to count */
     u64 affinity; /* 0: all */
-    u64 timerslack; /* ns; 0: the default */
+    u64 timerslack, timerslack_default; /* ns; 0: 50 us. The default is what the parent had */
     int nice, policy;
     bool reset_on_fork;
 };

@@ -195,7 +195,7 @@ SYSCALL5(prctl, int, op, u64, a, u64, b, u64, c, u64, d)
         return put_user(v, a);
     }
     case PR_SET_TIMERSLACK:
-        t->timerslack = a;
+        t->timerslack = a ? a : t->timerslack_default;
         return 0;
     case PR_GET_TIMERSLACK:
         return t->timerslack ? (long)t->timerslack : 50000;
