@@ -50,6 +50,8 @@ static void fill_standard_descriptors(void)
         close(fd);
 }
 
+static bool is_help(const char *arg) { return !strcmp(arg, "--help") || !strcmp(arg, "-h"); }
+
 int main(int argc, char **argv)
 {
     fill_standard_descriptors();
@@ -57,7 +59,7 @@ int main(int argc, char **argv)
         print_help(stderr, NULL);
         return 125;
     }
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+    if (is_help(argv[1]) || !strcmp(argv[1], "help")) {
         if (argc > 2 && !command_find(argv[2]))
             return fail(125, "unknown command '%s'; `harena help` lists them", argv[2]);
         print_help(stdout, argc > 2 ? argv[2] : NULL);
@@ -68,7 +70,8 @@ int main(int argc, char **argv)
     const struct command *c = command_find(argv[1]);
     if (!c)
         return fail(125, "unknown command '%s'; `harena help` lists them", argv[1]);
-    if (argc > 2 && !strcmp(argv[2], "--help")) {
+    int at = argc > 3 && !strcmp(c->name, "image") ? 3 : 2; /* image build --help */
+    if (argc > 2 && (is_help(argv[2]) || is_help(argv[at]))) {
         print_help(stdout, c->name);
         return 0;
     }

@@ -106,6 +106,7 @@ is '--verbose: nothing about a plain program' 0 "$(run --verbose true 2>&1 | gre
 like '--verbose' '*does not exist*' "$(run --verbose /usr/bin/perl -e 'syscall(466, 1)' 2>&1)"
 status 'an option that does not exist' 125 "$HARENA" run --no-such-option true
 one_line 'an option that does not exist' '--no-such-option*--help'
+for h in 'run -h' 'run --help' 'image build --help'; do like "$h" 'usage: harena*' "$("$HARENA" $h)"; done
 status 'no command' 125 "$HARENA" run --verbose
 one_line 'no command' 'no command'
 is 'options end at the command' '--name -v' "$(run echo --name -v)"

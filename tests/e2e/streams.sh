@@ -16,6 +16,11 @@ is '  says nothing' '' "$(cat err)"
 is 'a slow reader holds the writer back' '0 262144' \
    "$( { timeout 30 "$HARENA" run sh -c 'head -c 262144 /dev/zero; echo done >&2' 2>err; echo $? >st; } | (sleep 1; wc -c) >n; echo "$(cat st) $(cat n)")"
 
+by_name() { timeout 20 "$HARENA" run "$@" 2>&1; }
+is '/dev/stdout and /dev/stderr by name' 'out err more' "$(echo $(by_name sh -c 'echo out >/dev/stdout; echo err >/dev/stderr; echo more >>/proc/self/fd/1'))"
+is '/dev/stdin by name' 'in' "$(echo in | by_name cat /dev/stdin)"
+is 'tee /dev/stderr' 'x x' "$(echo $(by_name sh -c 'echo x | tee /dev/stderr'))"
+is '/dev/stdout for another user' 'out' "$(by_name -u nobody sh -c 'echo out >/dev/stdout')"
 is 'input closed inside' 'still' "$(yes | timeout 20 "$HARENA" run sh -c 'exec <&-; echo still')"
 is 'output closed inside' '0' "$(timeout 20 "$HARENA" run sh -c 'exec >&-; exit 0' | wc -c)"
 is 'output ends with the program that holds it' 'late' "$(timeout 20 "$HARENA" run sh -c '(sleep 1; echo late) & sleep 2')"

@@ -248,6 +248,7 @@ static void misc(void)
     is(ioctl(s, TIOCSWINSZ, &w), 0, "from the slave");
     ioctl(m, TIOCGWINSZ, &o);
     is(o.ws_row, 50, "seen by the master");
+    int n_out = -1;
     struct termios t;
     tcgetattr(s, &t);
     is(cfgetospeed(&t), B38400, "the speed");
@@ -266,6 +267,11 @@ static void misc(void)
     ioctl(s, TCSETA, &old);
     is(tcsendbreak(s, 0), 0, "tcsendbreak");
     is(tcdrain(s), 0, "tcdrain");
+    write(s, "unread", 6);
+    is(tcdrain(s), 0, "tcdrain does not wait for the other side to read");
+    ioctl(s, TIOCOUTQ, &n_out);
+    is(n_out, 0, "nor does TIOCOUTQ count it");
+    tcflush(s, TCOFLUSH);
     is(tcflow(s, TCOOFF), 0, "TCOOFF");
     is(tcflow(s, TCOON), 0, "TCOON");
     int v = 1;

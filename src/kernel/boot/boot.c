@@ -204,6 +204,9 @@ static long equip(struct task *t, const struct mail_spawn *m, const char *home)
     struct task *init = c->task;
     struct file *std[3] = {0};
     long r = stream_open_stdio(m, std);
+    for (int i = 0; i < 3 && !r; i++)
+        if (S_ISFIFO(std[i]->inode->mode) || m->flags & SPAWN_TTY)
+            std[i]->inode->uid = t->cred->euid; /* for /dev/stdout by name */
     if (r)
         return r;
     c->task = t;

@@ -343,6 +343,23 @@ void streams_ring(void)
         host_doorbell(0);
 }
 
+/* open(2) of /proc/pid/fd/N, such as /dev/stdout: one more file of the same ring, in its direction. */
+static long stream_open(struct file *f)
+{
+    f->priv = f->inode->priv;
+    struct stream *s = &streams[file_ring(f)];
+
+    mutex_lock(&s->lock);
+    u32 way = s->out ? FMODE_WRITE : FMODE_READ;
+    long r = s->use != file_use(f) || !s->files ? -ENXIO : f->mode & way ? 0 : -EACCES;
+    if (!r)
+        s->files++;
+    mutex_unlock(&s->lock);
+    if (!r)
+        f->mode &= ~(FMODE_READ | FMODE_WRITE) | way;
+    return r;
+}
+
 static void stream_release(struct file *f)
 {
     poll_file_gone(f);
@@ -354,6 +371,7 @@ static const struct file_ops stream_fops = {
     .write = stream_write,
     .poll = stream_poll,
     .ioctl = stream_ioctl,
+    .open = stream_open,
     .release = stream_release,
 };
 
@@ -367,6 +385,8 @@ static struct file *stream_file(u32 ring, bool out, u32 use)
     struct file *f = file_anon(&stream_fops, (void *)((u64)use << 32 | ring), "pipe:", S_IFIFO | 0600, out ? O_WRONLY : O_RDONLY);
     if (IS_ERR(f))
         ring_close(ring, use);
+    else
+        f->inode->priv = f->priv;
     return f;
 }
 

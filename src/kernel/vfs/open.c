@@ -174,7 +174,7 @@ static struct file *open_checked(struct path *p, u32 flags, bool created)
         f->ops = chrdev_ops(i->rdev);
         f->flags |= flags & O_NOCTTY; /* the tty's open looks at it */
     } else if (S_ISFIFO(i->mode)) {
-        f->ops = hooks.fifo_ops;
+        f->ops = i->flags & INODE_PSEUDO ? i->fops : hooks.fifo_ops; /* a stream by its name in /proc/pid/fd */
     } else if (S_ISSOCK(i->mode) || S_ISBLK(i->mode)) {
         f->ops = NULL;
     }
