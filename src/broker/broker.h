@@ -23,7 +23,7 @@
 #define BROKER_CLIENT_MAX 32
 #define BROKER_READ_MAX (1u << 20) /* bytes one WIRE_READ or WIRE_WRITE moves at most */
 
-enum source_kind { SOURCE_NONE, SOURCE_LISTENER, SOURCE_ZYGOTE, SOURCE_SIGNAL, SOURCE_CONTROL, SOURCE_CLIENT, SOURCE_STREAM };
+enum source_kind { SOURCE_NONE, SOURCE_LISTENER, SOURCE_ZYGOTE, SOURCE_CONTROL, SOURCE_CLIENT, SOURCE_STREAM };
 
 struct source { /* something epoll watches; embedded */
     enum source_kind kind;
@@ -162,7 +162,7 @@ struct broker {
     struct ctl_config *config;
     u32 *event_page;           /* read-only mapping of R's broker page: an address for FUTEX_WAKE, never read */
 
-    struct source listener, zygote, signals, control;
+    struct source listener, zygote, control;
     struct kernel_image kernel;
     struct launch_args launch;
     int boot_socket;           /* the child's reports, then LSTN */

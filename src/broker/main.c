@@ -3,8 +3,8 @@
  *
  * How it works: take the configuration, open everything outside (setup.c), start the zygote (spawn.c), drop all rights,
  * install our own filter, then serve: doorbells (request.c, hostfs*.c), streams and sessions (session.c), clients (control.c).
- * It ends when the main session's output is drained, when the guest kernel dies, when the link closes, at the
- * time-out, or on SIGTERM. It exits with the status the user's command should have. */
+ * It ends when the main session's output is drained, when the guest kernel dies, when the link closes, or at the
+ * time-out; no signal that can be ignored ends it. It exits with the status the user's command should have. */
 #define _GNU_SOURCE
 #include "broker/broker.h"
 #include <errno.h>
@@ -18,7 +18,6 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -99,15 +98,6 @@ static void dispatch(struct broker *b, struct source *s, u32 events)
     case SOURCE_ZYGOTE:
         zygote_event(b);
         break;
-    case SOURCE_SIGNAL: {
-        struct signalfd_siginfo si;
-        if (read(s->fd, &si, sizeof(si)) == sizeof(si)) {
-            b->status = 128 + si.ssi_signo;
-            b->main_done = true;
-            spawn_kill(b);
-        }
-        break;
-    }
     case SOURCE_CONTROL:
         control_accept(b);
         break;
@@ -175,15 +165,11 @@ static void finish(struct broker *b)
 static int prepare(struct broker *b)
 {
     b->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    b->signals = (struct source){ .kind = SOURCE_SIGNAL, .fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK) };
     signal(SIGPIPE, SIG_IGN);
     signal(SIGINT, SIG_IGN);
-    signal(SIGQUIT, SIG_IGN);
+    signal(SIGQUIT, SIG_IGN); /* sent to the whole process group, by a terminal or timeout(1): the launcher passes them on */
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
     umask(0);
     setup_rlimits();
     spawn_choose_uid(b);
@@ -252,7 +238,6 @@ static int start(struct broker *b)
     ioctl(b->listener.fd, NOTIF_SET_FLAGS, flags); /* older hosts: only slower */
     control_watch(b, &b->listener, EPOLLIN);
     control_watch(b, &b->zygote, EPOLLIN);
-    control_watch(b, &b->signals, EPOLLIN);
     control_watch(b, &b->link->source, EPOLLIN);
     if (b->control.fd >= 0) {
         b->control.kind = SOURCE_CONTROL;

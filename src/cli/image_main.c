@@ -26,6 +26,7 @@ int main(int argc, char **argv)
     if (argc < 2 || strcmp(argv[1], "build"))
         return problem(usage);
     optind = 2;
+    opterr = 0;
     while ((c = getopt_long(argc, argv, "o:", long_options, NULL)) >= 0) {
         switch (c) {
         case 'o': out = optarg; break;

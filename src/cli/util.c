@@ -21,6 +21,7 @@ bool parse_size(const char *text, u64 *out)
     case 'k': case 'K': shift = 10; end++; break;
     case 'm': case 'M': shift = 20; end++; break;
     case 'g': case 'G': shift = 30; end++; break;
+    case 't': case 'T': shift = 40; end++; break;
     }
     if (shift && *end == 'i')
         end++;

@@ -20,6 +20,7 @@ for f in empty random; do status "image: $f file" 125 "$H" run --image $f /bin/s
 status 'image: a directory' 125 "$H" run --image tree /bin/sh; one_line 'image: a directory' 'not a file'
 status 'image: /dev/zero' 125 "$H" run --image /dev/zero /bin/sh; one_line 'image: /dev/zero' 'not a file'
 status 'image: missing' 125 "$H" run --image no-such-image /bin/sh; one_line 'image: missing' 'no-such-image*No such file'
+status 'image build -o without a name' 125 "$H" image build tree -o; one_line 'image build -o without a name' 'usage'
 status 'image build of nothing' 125 "$H" image build no-such-dir -o x; one_line 'image build of nothing' 'no-such-dir'
 status 'image build of a bad archive' 125 "$H" image build random -o x
 status 'image build of empty input' 125 "$H" image build - -o x </dev/null; one_line 'image build of empty input' 'cannot read the archive'

@@ -88,8 +88,9 @@ status '--timeout' 124 "$HARENA" run --timeout 300ms sleep 20
 one_line '--timeout' 'timed out'
 status '--timeout that is not reached' 0 "$HARENA" run --timeout 1h true
 for t in 0 -1 x 5y '' 1e99; do status "--timeout '$t'" 125 "$HARENA" run --timeout "$t" true; done
-for m in 0 x 1k -5M 5Q 99999999999999999999; do status "--memory $m" 125 "$HARENA" run --memory "$m" true; done
+for m in 0 x 1k -5M 5Q 99999999T 99999999999999999999; do status "--memory $m" 125 "$HARENA" run --memory "$m" true; done
 for p in 0 x -3 1.5 99999999; do status "--pids $p" 125 "$HARENA" run --pids "$p" true; done
+status '--memory: more than the machine has' 0 "$HARENA" run --memory 1T true
 is '--memory is what programs see' '96' "$(run --memory 96M sh -c "free -m | awk '/Mem/{print \$2}'")"
 is '--memory: files' 'full' "$(run --memory 64M sh -c 'dd if=/dev/zero of=/tmp/x bs=1M count=100 2>&- || echo full')"
 is '--memory: more than there is' 'refused' "$(run --memory 64M /usr/bin/perl -e 'my $x = eval { "x" x (200 << 20) }; print $@ ? "refused" : "got it"' 2>&- || echo refused)"

@@ -53,6 +53,18 @@ for i in range(3):
 sys.exit(0 if p.wait(10) == 130 else 1)
 P
 is 'a guest that ignores Ctrl-C ends at the third' 0 $?
+for s in TERM HUP; do
+  python3 - "$H" "$tag-group" $s <<'P' # as timeout(1) and terminals send it
+import os, signal, subprocess, sys
+n = getattr(signal, 'SIG' + sys.argv[3])
+p = subprocess.Popen([sys.argv[1], 'run', '--name', sys.argv[2], 'sh', '-c', 'trap "exit 5" TERM HUP; echo up; while :; do sleep 0.1; done'],
+                     stdout=subprocess.PIPE, start_new_session=True)
+p.stdout.readline()
+os.killpg(p.pid, n)
+sys.exit(0 if p.wait(10) == 5 else 1)
+P
+  is "SIG$s for the whole process group reaches the guest" 0 $?
+done
 nothing_left 'Ctrl-C'
 
 start t --timeout 500ms; ended '--timeout' 124

@@ -234,6 +234,8 @@ static void open2(void)
     does(close((int)at2(AT_FDCWD, "abs", O_RDONLY, 0, RESOLVE_IN_ROOT)), "RESOLVE_IN_ROOT: absolute link");
     does(close((int)at2(AT_FDCWD, "../../../target", O_RDONLY, 0, RESOLVE_IN_ROOT)), "RESOLVE_IN_ROOT: ..");
     err(at2(AT_FDCWD, "/proc/self/exe", O_RDONLY, 0, RESOLVE_NO_MAGICLINKS), ELOOP, "RESOLVE_NO_MAGICLINKS");
+    err(at2(AT_FDCWD, "/proc/self/exe", O_RDONLY | O_CREAT, 0600, RESOLVE_NO_MAGICLINKS), ELOOP, "RESOLVE_NO_MAGICLINKS: O_CREAT");
+    does(close((int)at2(AT_FDCWD, "l1", O_RDONLY | O_CREAT, 0600, RESOLVE_NO_MAGICLINKS)), "RESOLVE_NO_MAGICLINKS: an ordinary link");
     err(at2(AT_FDCWD, "/proc/self", O_RDONLY, 0, RESOLVE_NO_XDEV), EXDEV, "RESOLVE_NO_XDEV");
     err(at2(AT_FDCWD, "target", O_RDONLY, 0, RESOLVE_BENEATH | RESOLVE_IN_ROOT), EINVAL, "BENEATH and IN_ROOT");
 }

@@ -71,6 +71,14 @@ TAP_MAIN
     int st = in_child(int fd = open("f", O_RDWR); struct flock l = get(fd, F_GETLK, F_WRLCK, 3, 2);
                       _exit(l.l_type == F_RDLCK && l.l_pid == me && l.l_start == 0 && l.l_len == 0 && l.l_whence == SEEK_SET ? 0 : 1));
     is(st, 0, "F_GETLK: whose it is");
+    lock(a, F_SETLK, F_UNLCK, 0, 0);
+    lock(a, F_SETLK, F_WRLCK, 10, 5);
+    lock(a, F_SETLK, F_RDLCK, 1, 5);
+    st = in_child(int fd = open("f", O_RDWR); struct flock l = get(fd, F_GETLK, F_WRLCK, 0, 0);
+                  _exit(l.l_type == F_RDLCK && l.l_start == 1 && l.l_len == 5 ? 0 : 1));
+    is(st, 0, "F_GETLK: the first in the file, not the oldest");
+    lock(a, F_SETLK, F_UNLCK, 0, 0);
+    lock(a, F_SETLK, F_RDLCK, 0, 0);
     is(WEXITSTATUS(in_child(_exit(lock(a, F_SETLK, F_WRLCK, 0, 1) ? errno : 0))), EAGAIN, "record: not inherited by fork");
     close(dup(a));
     is(other(F_WRLCK, 0, 0), 0, "record: closing any descriptor of the file unlocks");

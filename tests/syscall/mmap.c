@@ -319,6 +319,10 @@ static void advise(void)
     is(msync(s, 2 * P, MS_SYNC), 0, "msync");
     is(msync(s, P, MS_ASYNC), 0, "MS_ASYNC");
     err(msync(s, P, MS_ASYNC | MS_SYNC), EINVAL, "msync: both");
+    mlock(s, P);
+    err(msync(s, P, MS_SYNC | MS_INVALIDATE), EBUSY, "MS_INVALIDATE: locked");
+    munlock(s, P);
+    is(msync(s, P, MS_SYNC | MS_INVALIDATE), 0, "MS_INVALIDATE");
     err(msync(s, P, 64), EINVAL, "msync: flags");
     err(msync(s + 1, P, MS_SYNC), EINVAL, "msync: not aligned");
     err(msync(p + 3 * P, P, MS_SYNC), ENOMEM, "msync: not mapped");

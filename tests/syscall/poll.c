@@ -202,6 +202,8 @@ static void epolls(void)
     write(p[1], "z", 1);
     is(ready(e, NULL), 1, "edge: with more data again");
     is(ready(e, NULL), 0, "edge: once more");
+    read(p[0], &(char){0}, 1);
+    is(ready(e, NULL), 0, "edge: reading a part is none");
     ctl(e, EPOLL_CTL_MOD, p[0], EPOLLIN | EPOLLET, 1);
     is(ready(e, NULL), 1, "edge: MOD arms it");
     ctl(e, EPOLL_CTL_MOD, p[0], EPOLLIN | EPOLLONESHOT, 1);

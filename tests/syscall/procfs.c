@@ -116,6 +116,13 @@ static void self(void)
     ok(strstr(slurp("/proc/self/cgroup"), "::/") != NULL, "cgroup");
     ok(isdigit(slurp("/proc/self/oom_score")[0]), "oom_score");
     is_str(slurp("/proc/self/oom_score_adj"), "0\n", "oom_score_adj");
+    fd = open("/proc/self/oom_score_adj", O_WRONLY);
+    is(write(fd, "250\n", 4), 4, "oom_score_adj can be written");
+    err(write(fd, "1001", 4), EINVAL, "oom_score_adj: too much");
+    err(write(fd, "x", 1), EINVAL, "oom_score_adj: no number");
+    close(fd);
+    is_str(slurp("/proc/self/oom_score_adj"), "250\n", "oom_score_adj reads back");
+    is(WEXITSTATUS(in_child(_exit(strcmp(slurp("/proc/self/oom_score_adj"), "250\n") != 0))), 0, "oom_score_adj is inherited");
     ok(isdigit(slurp("/proc/self/loginuid")[0]), "loginuid");
     /* auxv */
     fd = open("/proc/self/auxv", O_RDONLY);

@@ -255,8 +255,58 @@ static void on_fault(int sig, siginfo_t *i, void *c)
     siglongjmp(sigjump, 1);
 }
 
+/* A frame that cannot be written is SIGSEGV, whose handler may run elsewhere. */
+static void no_frame(void)
+{
+    size_t size = 64 * 1024;
+    char *m = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stack_t s = {.ss_sp = m, .ss_size = size}, off = {.ss_flags = SS_DISABLE};
+    struct sigaction a = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
+    sigaltstack(&s, NULL);
+    sigaction(SIGSEGV, &a, NULL);
+    a.sa_flags = SA_ONSTACK;
+    sigaction(SIGUSR1, &a, NULL);
+    fault_sig = 0;
+    if (!sigsetjmp(sigjump, 1))
+        raise(SIGUSR1);
+    is(fault_sig, SIGSEGV, "a stack that cannot be written: SIGSEGV");
+    ok(!blocked(SIGUSR1), "the signal itself was not delivered");
+    int st = in_child(signal(SIGSEGV, SIG_IGN); raise(SIGUSR1));
+    ok(WIFSIGNALED(st) && WTERMSIG(st) == SIGSEGV, "ignored: it ends the process");
+    signal(SIGSEGV, SIG_DFL);
+    signal(SIGUSR1, SIG_DFL);
+    sigaltstack(&off, NULL);
+    munmap(m, size);
+}
+
+static uint64_t bad_ip;
+static void to_bad_ip(int sig, siginfo_t *i, void *c)
+{
+    (void)sig;
+    (void)i;
+    ((ucontext_t *)c)->uc_mcontext.gregs[REG_RIP] = (greg_t)bad_ip;
+}
+
+/* An address that cannot be: SIGSEGV, and nothing worse. */
+static void bad_ips(void)
+{
+    const uint64_t bad[] = {0x7fffffffffffffff, 0x8000000000000000, 0xffff800000000000, 0x800000000000};
+    for (unsigned n = 0; n < 4; n++) {
+        struct sigaction a = {.sa_flags = SA_SIGINFO};
+        bad_ip = bad[n];
+        a.sa_sigaction = to_bad_ip;
+        int st = in_child(sigaction(SIGUSR1, &a, NULL); raise(SIGUSR1));
+        ok(WIFSIGNALED(st) && WTERMSIG(st) == SIGSEGV, "return from a signal to %lx", bad_ip);
+        a.sa_sigaction = (void (*)(int, siginfo_t *, void *))bad_ip;
+        st = in_child(sigaction(SIGUSR1, &a, NULL); raise(SIGUSR1));
+        ok(WIFSIGNALED(st) && WTERMSIG(st) == SIGSEGV, "a handler at %lx", bad_ip);
+    }
+}
+
 static void stacks(void)
 {
+    no_frame();
+    bad_ips();
     size_t size = 64 * 1024;
     alt = malloc(size);
     stack_t s = {.ss_sp = alt, .ss_size = size}, o;

@@ -193,6 +193,7 @@ static void udp(int family)
     err(getpeername(c, &b.sa, &n), ENOTCONN, "udp %s: dissolved", f);
     connect(c, &a.sa, loop(family, &a, port));
     close(s);
+    err(send(c, (void *)-1, 1, 0), EFAULT, "udp %s: bad buffer, nobody there", f);
     send(c, "x", 1, 0);
     sleep_ms(10);
     err(recv(c, buf, 10, MSG_DONTWAIT), ECONNREFUSED, "udp %s: nobody there", f);
@@ -262,8 +263,70 @@ static void others(void)
     close(s);
 }
 
+/* A datagram from s to port, with one control message if data is not negative. */
+static long send_with(int s, int family, int port, int level, int type, int data)
+{
+    union addr a;
+    char c[CMSG_SPACE(sizeof(int))] = "";
+    struct iovec iov = {"x", 1};
+    struct msghdr m = {.msg_name = &a, .msg_namelen = loop(family, &a, port), .msg_iov = &iov, .msg_iovlen = 1};
+    if (data >= 0) {
+        m.msg_control = c;
+        m.msg_controllen = sizeof(c);
+        *CMSG_FIRSTHDR(&m) = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = level, .cmsg_type = type};
+        memcpy(CMSG_DATA(CMSG_FIRSTHDR(&m)), &data, sizeof(data));
+    }
+    return sendmsg(s, &m, 0);
+}
+static void received(int s, const char *what)
+{
+    char c[256], b[4];
+    struct iovec iov = {b, sizeof(b)};
+    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = c, .msg_controllen = sizeof(c)};
+    is(recvmsg(s, &m, 0), 1, "%s: a datagram", what);
+    for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h; h = CMSG_NXTHDR(&m, h)) {
+        int v = 0;
+        memcpy(&v, CMSG_DATA(h), h->cmsg_len - CMSG_LEN(0) < sizeof(v) ? h->cmsg_len - CMSG_LEN(0) : sizeof(v));
+        ok(1, "%s: level %d type %d size %d value %d", what, h->cmsg_level, h->cmsg_type, (int)(h->cmsg_len - CMSG_LEN(0)),
+           h->cmsg_type == IP_PKTINFO || h->cmsg_type == IPV6_PKTINFO ? 0 : v);
+    }
+}
+static void headers(int family)
+{
+    bool v4 = family == AF_INET;
+    int level = v4 ? IPPROTO_IP : IPPROTO_IPV6, hops = v4 ? IP_TTL : IPV6_HOPLIMIT, tos = v4 ? IP_TOS : IPV6_TCLASS;
+    int recv_hops = v4 ? IP_RECVTTL : IPV6_RECVHOPLIMIT, recv_tos = v4 ? IP_RECVTOS : IPV6_RECVTCLASS;
+    union addr a;
+    int r = socket(family, SOCK_DGRAM, 0), s = socket(family, SOCK_DGRAM, 0);
+    must(bind(r, &a.sa, loop(family, &a, 0)));
+    int port = port_of(r);
+    is(opt(r, level, recv_hops), 0, "receive the hop limit: off");
+    set(r, level, recv_hops, 1);
+    is(opt(r, level, recv_hops), 1, "receive the hop limit: on");
+    send_with(s, family, port, 0, 0, -1);
+    received(r, "hop limit");
+    set(r, level, recv_tos, 1);
+    set(r, level, v4 ? IP_PKTINFO : IPV6_RECVPKTINFO, 1);
+    set(s, level, v4 ? IP_TTL : IPV6_UNICAST_HOPS, 9);
+    set(s, level, tos, 0x20);
+    send_with(s, family, port, 0, 0, -1);
+    received(r, "the socket's");
+    is(send_with(s, family, port, SOL_SOCKET, SCM_RIGHTS, 1), 1, "SCM_RIGHTS: not looked at");
+    received(r, "SCM_RIGHTS");
+    is(send_with(s, family, port, level, hops, 2), 1, "hop limit of one message");
+    received(r, "its own hop limit");
+    is(send_with(s, family, port, level, tos, 0x40), 1, "traffic class of one message");
+    received(r, "its own traffic class");
+    err(send_with(s, family, port, level, hops, 256), EINVAL, "hop limit: too big");
+    err(send_with(s, family, port, level, tos, 256), EINVAL, "traffic class: too big");
+    close(r);
+    close(s);
+}
+
 TAP_MAIN
 {
+    headers(AF_INET);
+    headers(AF_INET6);
     tcp(AF_INET);
     tcp(AF_INET6);
     udp(AF_INET);

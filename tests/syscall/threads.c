@@ -173,6 +173,12 @@ static void futexes(void)
     until(4);
     is(futex(&word, FUTEX_CMP_REQUEUE_PRIVATE, 1, (void *)2, &word2, 1), -1, "FUTEX_CMP_REQUEUE: another value");
     is(futex(&word, FUTEX_CMP_REQUEUE_PRIVATE, 1, (void *)2, &word2, 0), 3, "FUTEX_CMP_REQUEUE: one woken, two moved");
+    is(futex(&word, FUTEX_CMP_REQUEUE_PRIVATE, -1, (void *)2, &word2, 0), -1, "FUTEX_CMP_REQUEUE: a negative count");
+    is(futex(&word, FUTEX_REQUEUE_PRIVATE, 1, (void *)-1, &word2, 0), -1, "FUTEX_REQUEUE: a negative count");
+    void *gone = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    err(futex(gone, FUTEX_WAKE, 1, NULL, NULL, 0), EFAULT, "FUTEX_WAKE, shared: memory that cannot be read");
+    is(futex(gone, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0), 0, "FUTEX_WAKE, private: is not looked at");
+    munmap(gone, 4096);
     is(futex(&word2, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0), 2, "the moved ones");
     is(futex(&word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0), 1, "the one left");
     for (int i = 0; i < 4; i++)

@@ -101,6 +101,7 @@ static void sleeps(void)
     err(nanosleep(&t, &rem), EINTR, "nanosleep: EINTR");
     ok(rem.tv_sec == 0 && rem.tv_nsec > 800000000 && rem.tv_nsec < 980000000, "nanosleep: the rest");
     is(clock_nanosleep(CLOCK_THREAD_CPUTIME_ID, 0, &t, NULL), EINVAL, "clock_nanosleep: thread cpu time");
+    err(syscall(SYS_clock_nanosleep, CLOCK_THREAD_CPUTIME_ID, 0, &t, NULL), EOPNOTSUPP, "clock_nanosleep: thread cpu time, the call");
     is(clock_nanosleep(99, 0, &t, NULL), EINVAL, "clock_nanosleep: bad clock");
     is(clock_nanosleep(CLOCK_MONOTONIC_RAW, 0, &t, NULL), ENOTSUP, "clock_nanosleep: raw clock");
     is(clock_nanosleep(CLOCK_MONOTONIC, 0, &bad, NULL), EINVAL, "clock_nanosleep: bad time");

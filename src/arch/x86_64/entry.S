@@ -12,7 +12,7 @@
 
         .text
         .section .text.entry,"ax"
-        .globl  syscall_entry, event_entry, ret_to_user, exit_lo, exit_hi, host_sigreturn
+        .globl  syscall_entry, event_entry, ret_to_user, exit_lo, exit_jump, exit_hi, host_sigreturn
         .globl  host_clone_process, host_clone_thread, switch_to_kstack
 
         .p2align 6
@@ -79,6 +79,7 @@ exit_lo:
         lea     16(%rsp),%rsp           /* nr, rip */
         popfq
         mov     (%rsp),%rsp
+exit_jump:                              /* faults here if that address cannot be: trap.c makes it the guest's */
         jmp     *%gs:CARRIER_EXIT_RIP
 exit_hi:
 work:

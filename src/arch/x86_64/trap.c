@@ -20,7 +20,7 @@
 #include <asm/siginfo.h>
 #include <asm/ucontext.h>
 
-extern char exit_lo[], exit_hi[], event_entry[], ret_to_user[];
+extern char exit_lo[], exit_jump[], exit_hi[], event_entry[], ret_to_user[];
 extern char gvdso_start[], gvdso_end[];
 extern const u64 kfixup_start[], kfixup_end[];
 
@@ -81,7 +81,9 @@ void trap_handler(int sig, struct siginfo *si, struct ucontext *uc)
     u64 here = (u64)__builtin_frame_address(0);
     struct carrier *c = (struct carrier *)(ALIGN_DOWN(here - CARRIER_BASE, CARRIER_SIZE) + CARRIER_BASE + SLOT_CARRIER);
     struct sigcontext *s = (struct sigcontext *)&uc->uc_mcontext;
-    if (in_kernel(c, s)) {
+    if (s->rip == (u64)exit_jump && sig == SIGSEGV) /* a non-canonical address: all registers are the guest's already */
+        s->rip = c->exit_rip;
+    else if (in_kernel(c, s)) {
         kernel_event(c, sig, si, s);
         return;
     }

@@ -110,8 +110,9 @@ static long pipe_read_locked(struct pipe *p, struct uio *u)
     return ring_get(&p->ring, u, (u32)MIN(u->resid, (u64)avail));
 }
 
-/* Waits until there is something to read. Called and returns locked. 0: bytes; 1: end of file; or an error. */
-static long pipe_wait_data(struct pipe *p, bool nonblock)
+/* Waits until there is something to read. Called and returns locked. 0: bytes; 1: end of file; or an error. *waited: it may
+ * have used up an exclusive wake. */
+static long pipe_wait_data(struct pipe *p, bool nonblock, bool *waited)
 {
     long r = 0;
 
@@ -121,6 +122,7 @@ static long pipe_wait_data(struct pipe *p, bool nonblock)
         if (nonblock)
             return -EAGAIN;
         mutex_unlock(&p->lock);
+        *waited = true;
         wait_prepare_exclusive(&p->rd_wait);
         /* Re-checked after linking: a writer that came in between has either seen us or is seen now. */
         if (!ring_len(&p->ring) && atomic_load(&p->writers))
@@ -138,8 +140,9 @@ static long pipe_read_common(struct pipe *p, struct uio *u, bool nonblock)
 {
     if (!u->resid)
         return 0;
+    bool waited = false;
     mutex_lock(&p->lock);
-    long r = pipe_wait_data(p, nonblock);
+    long r = pipe_wait_data(p, nonblock, &waited);
     if (r) {
         mutex_unlock(&p->lock);
         return r == 1 ? 0 : r;
@@ -147,7 +150,7 @@ static long pipe_read_common(struct pipe *p, struct uio *u, bool nonblock)
     bool was_writable = pipe_writable(p);
     r = pipe_read_locked(p, u);
     bool wake_writer = !was_writable && pipe_writable(p);
-    bool more = ring_len(&p->ring) != 0;
+    bool more = waited && ring_len(&p->ring) != 0; /* else it would be an edge for epoll where nothing came */
     mutex_unlock(&p->lock);
     if (wake_writer && waitq_active(&p->wr_wait))
         wake_up(&p->wr_wait, EPOLLOUT | EPOLLWRNORM);
@@ -222,7 +225,7 @@ static long pipe_write_common(struct pipe *p, struct uio *u, bool nonblock, bool
 {
     u64 total = u->resid;
     long done = 0, r = 0;
-    bool atomic = total <= PIPE_BUF;
+    bool atomic = total <= PIPE_BUF, waited = false;
 
     if (!total)
         return 0;
@@ -251,11 +254,12 @@ static long pipe_write_common(struct pipe *p, struct uio *u, bool nonblock, bool
             break;
         }
         pipe_wake_readers(p);
+        waited = true;
         r = pipe_wait_room(p, want, packet);
         if (r)
             break;
     }
-    bool room = pipe_writable(p);
+    bool room = waited && pipe_writable(p);
     mutex_unlock(&p->lock);
     if (done)
         pipe_wake_readers(p);
@@ -390,6 +394,7 @@ long pipe_push(struct file *f, const void *buf, size_t size, bool nonblock)
 long pipe_wait_writable(struct file *f, bool nonblock)
 {
     struct pipe *p = file_pipe(f);
+    bool waited = false;
     long r = 0;
 
     if (!file_is_pipe(f) || !(f->mode & FMODE_WRITE))
@@ -405,10 +410,13 @@ long pipe_wait_writable(struct file *f, bool nonblock)
             r = -EAGAIN;
         } else {
             pipe_wake_readers(p);
+            waited = true;
             r = pipe_wait_room(p, PIPE_BUF, false);
         }
     }
     mutex_unlock(&p->lock);
+    if (waited) /* pass the exclusive wake on: what is written next does not */
+        wake_up(&p->wr_wait, EPOLLOUT | EPOLLWRNORM);
     if (r == -EPIPE)
         send_signal_current(SIGPIPE);
     return r;
@@ -420,8 +428,9 @@ long pipe_peek(struct file *f, void *buf, size_t size, bool nonblock)
 
     if (!file_is_pipe(f) || !(f->mode & FMODE_READ))
         return -EBADF;
+    bool waited = false;
     mutex_lock(&p->lock);
-    long r = pipe_wait_data(p, nonblock || (f->flags & O_NONBLOCK));
+    long r = pipe_wait_data(p, nonblock || (f->flags & O_NONBLOCK), &waited);
     if (!r) {
         r = (long)MIN(size, (size_t)ring_len(&p->ring));
         ring_copy_out(&p->ring, buf, 0, (u32)r);
@@ -429,6 +438,8 @@ long pipe_peek(struct file *f, void *buf, size_t size, bool nonblock)
         r = 0;
     }
     mutex_unlock(&p->lock);
+    if (waited && r > 0) /* as in pipe_wait_writable */
+        pipe_wake_readers(p);
     return r;
 }
 

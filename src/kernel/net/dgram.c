@@ -104,8 +104,11 @@ long dgram_recv(struct sock *s, struct msg *m)
     }
     m->addr_size = MIN(r->addr_size, ADDR_MAX);
     memcpy(m->addr, r->addr, m->addr_size);
-    if (s->family == AF_INET || s->family == AF_INET6) /* net/inet.c puts the destination behind the source */
+    if (s->family == AF_INET || s->family == AF_INET6) { /* behind the source, see udp_send */
         memcpy(m->pktinfo_addr, r->addr + r->addr_size, sizeof(m->pktinfo_addr));
+        m->hops = r->addr[r->addr_size + 16];
+        m->tclass = r->addr[r->addr_size + 17];
+    }
     if (peek) {
         m->scm = m->want_meta && r->scm ? scm_dup(r->scm) : NULL;
     } else {

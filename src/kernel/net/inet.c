@@ -512,10 +512,20 @@ static void udp_unreachable(struct sock *s)
     sock_wake(s, EPOLLERR | EPOLLIN | EPOLLOUT);
 }
 
+/* Hop limit and traffic class of a datagram to dst. */
+static void udp_header(const struct sock *s, const struct msg *m, const struct inet_end *dst, u8 out[2])
+{
+    bool v4 = addr_is_v4(dst->addr);
+    u32 hops = v4 ? s->in.ttl : s->in.hops;
+
+    out[0] = m->has_hops ? m->hops : (u8)(hops ? hops : 64);
+    out[1] = m->has_tclass ? m->tclass : (u8)(v4 ? s->in.tos : s->in.tclass);
+}
+
 static long udp_send(struct sock *s, struct msg *m)
 {
     struct inet_end dst, src;
-    u8 from[sizeof(struct sockaddr_in6) + 16];
+    u8 from[sizeof(struct sockaddr_in6) + 18];
     long r;
 
     if (m->flags & MSG_OOB)
@@ -532,13 +542,17 @@ static long udp_send(struct sock *s, struct msg *m)
         return PTR_ERR(t);
     u32 size = (u32)m->u->resid;
     if (!t) {
+        u8 first;
+        if (size && uio_read_from(m->u, &first, 1) < 0)
+            return -EFAULT;
         udp_unreachable(s);
         return size;
     }
-    /* Behind the source address: the destination, for IP_PKTINFO. */
+    /* Behind the source address: what IP_PKTINFO, IP_TTL, IP_TOS and their like of IPv6 tell. */
     u32 n = inet_addr_out(t->family, &src, from);
     memcpy(from + n, dst.addr, 16);
-    struct rec *rec = rec_new(from, n + 16, NULL);
+    udp_header(s, m, &dst, from + n + 16);
+    struct rec *rec = rec_new(from, n + 18, NULL);
     r = -ENOMEM;
     if (rec) {
         rec->addr_size = n;

@@ -201,10 +201,12 @@ static long set_ip6(struct sock *s, int opt, const void *val, u32 size)
         return 0;
     case IPV6_RECVPKTINFO: s->in.hdr_pktinfo6 = v != 0; return 0;
     case IPV6_UNICAST_HOPS: return v == -1 ? (s->in.hops = 0, 0) : set_range(&s->in.hops, v, 0, 255);
-    case IPV6_TCLASS: return v == -1 ? 0 : set_range(&s->in.tclass, v, 0, 255);
+    case IPV6_TCLASS: return v == -1 ? (s->in.tclass = 0, 0) : set_range(&s->in.tclass, v, 0, 255);
     case IPV6_RECVERR: s->in.ipv6_recverr = v != 0; return 0;
-    case IPV6_MULTICAST_HOPS: case IPV6_MULTICAST_LOOP: case IPV6_MTU_DISCOVER: case IPV6_RECVTCLASS:
-    case IPV6_RECVHOPLIMIT: case IPV6_DONTFRAG: case IPV6_MULTICAST_IF: case IPV6_AUTOFLOWLABEL: case IPV6_ADDR_PREFERENCES:
+    case IPV6_RECVTCLASS: s->in.recv_tclass6 = v != 0; return 0;
+    case IPV6_RECVHOPLIMIT: s->in.recv_hops6 = v != 0; return 0;
+    case IPV6_MULTICAST_HOPS: case IPV6_MULTICAST_LOOP: case IPV6_MTU_DISCOVER:
+    case IPV6_DONTFRAG: case IPV6_MULTICAST_IF: case IPV6_AUTOFLOWLABEL: case IPV6_ADDR_PREFERENCES:
     case IPV6_FREEBIND: case IPV6_MTU:
         return 0;
     }
@@ -223,7 +225,9 @@ static long get_ip6(struct sock *s, int opt, void *val, u32 *size)
     case IPV6_RECVERR: v = s->in.ipv6_recverr; break;
     case IPV6_MTU: v = LO_MTU; break;
     case IPV6_MULTICAST_HOPS: case IPV6_MULTICAST_LOOP: v = 1; break;
-    case IPV6_MTU_DISCOVER: case IPV6_RECVTCLASS: case IPV6_RECVHOPLIMIT: case IPV6_DONTFRAG:
+    case IPV6_RECVTCLASS: v = s->in.recv_tclass6; break;
+    case IPV6_RECVHOPLIMIT: v = s->in.recv_hops6; break;
+    case IPV6_MTU_DISCOVER: case IPV6_DONTFRAG:
         v = 0;
         break;
     default:

@@ -157,7 +157,8 @@ struct sock {
         struct {
             struct inet_end local, remote;
             struct list ports; /* hash of bound ports */
-            bool bound, v6only, hdr_pktinfo, hdr_pktinfo6, recv_tos, recv_ttl, ipv6_recverr, recverr;
+            bool bound, v6only, hdr_pktinfo, hdr_pktinfo6, recv_tos, recv_ttl, recv_tclass6, recv_hops6;
+            bool ipv6_recverr, recverr;
             u32 tcp_nodelay, tcp_cork, keepidle, keepintvl, keepcnt, syncnt, defer_accept, user_timeout, quickack,
                 maxseg, linger2, tos, ttl, tclass, hops, mtu_discover, notsent_lowat, freebind, transparent;
             u32 mc_loop, mc_ttl;
@@ -178,6 +179,8 @@ struct msg {
     struct scm *scm; /* sending: consumed when queued; receiving: the caller's to free */
     bool want_meta; /* recvmsg: deliver scm and pktinfo */
     u8 pktinfo_addr[16]; /* destination of a received UDP datagram */
+    bool has_hops, has_tclass; /* sending: not the socket's */
+    u8 hops, tclass; /* UDP: IPv4's TTL and TOS, IPv6's hop limit and traffic class */
 };
 
 struct sock *sock_alloc(u16 family, u8 type, int protocol, const struct proto *p);

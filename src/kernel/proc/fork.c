@@ -364,8 +364,9 @@ SYSCALL2(clone3, uptr, uargs, u64, size)
         return -EINVAL;
     if (copy_from_user(a, uargs, MIN(size, sizeof(a))))
         return -EFAULT;
-    for (u64 at = sizeof(a); at + 8 <= size; at += 8) {
-        if (get_user(more, uargs + at))
+    for (u64 at = sizeof(a); at < size; at += 8) {
+        more = 0;
+        if (copy_from_user(&more, uargs + at, MIN(size - at, sizeof(more))))
             return -EFAULT;
         if (more)
             return -E2BIG;

@@ -32,6 +32,7 @@ struct key {
 static long get_key(uptr addr, bool private, struct key *k)
 {
     struct mm *mm = current_mm();
+    u32 value;
     if (addr & 3)
         return -EINVAL;
     if (addr >= GUEST_END)
@@ -39,6 +40,8 @@ static long get_key(uptr addr, bool private, struct key *k)
     *k = (struct key){mm, addr};
     if (private)
         return 0;
+    if (user_load32(addr, &value)) /* Linux finds the page, and so what is not there */
+        return -EFAULT;
     mm_lock(mm);
     struct vma *v = vma_find(mm, addr);
     if (v && v->start <= addr && (v->flags & VM_SHARED) && v->map)
@@ -108,12 +111,10 @@ static long futex_wait(uptr addr, bool private, u32 val, u64 deadline, u32 bits)
     return r == -ETIMEDOUT ? r : deadline == NO_DEADLINE ? -ERESTARTSYS : -EINTR;
 }
 
-static long wake_key(const struct key *k, u32 count, u32 bits)
+static long wake_key_locked(struct bucket *b, const struct key *k, u32 count, u32 bits)
 {
-    struct bucket *b = bucket_of(k);
     long n = 0;
     struct futex_waiter *w;
-    mutex_lock(&b->lock);
     list_for_each(w, &b->waiters, link) {
         if ((u32)n >= count)
             break;
@@ -125,6 +126,14 @@ static long wake_key(const struct key *k, u32 count, u32 bits)
         task_wake(t);
         n++;
     }
+    return n;
+}
+
+static long wake_key(const struct key *k, u32 count, u32 bits)
+{
+    struct bucket *b = bucket_of(k);
+    mutex_lock(&b->lock);
+    long n = wake_key_locked(b, k, count, bits);
     mutex_unlock(&b->lock);
     return n;
 }
@@ -146,21 +155,26 @@ static long futex_requeue(uptr from, uptr to, bool private, u32 wake, u32 move, 
 {
     struct key a, b;
     u32 now;
+    if ((s32)wake < 0 || (s32)move < 0)
+        return -EINVAL;
     long r = get_key(from, private, &a);
     if (!r)
         r = get_key(to, private, &b);
     if (!r && compare)
-        r = user_load32(from, &now);
+        r = user_load32(from, &now); /* populate before the locks */
     if (r)
         return r;
-    if (compare && now != val)
-        return -EAGAIN;
-    long woken = wake_key(&a, wake, ~0u), moved = 0;
     struct bucket *x = bucket_of(&a), *y = bucket_of(&b);
     mutex_lock(x < y ? &x->lock : &y->lock);
     if (x != y)
         mutex_lock(x < y ? &y->lock : &x->lock);
+    long woken = 0, moved = 0;
     struct futex_waiter *w;
+    if (compare && !(r = user_load32(from, &now)) && now != val)
+        r = -EAGAIN;
+    if (r)
+        goto unlock;
+    woken = wake_key_locked(x, &a, wake, ~0u);
     list_for_each(w, &x->waiters, link) {
         if ((u32)moved >= move)
             break;
@@ -172,10 +186,11 @@ static long futex_requeue(uptr from, uptr to, bool private, u32 wake, u32 move, 
         list_add_tail(&y->waiters, &w->link);
         moved++;
     }
+unlock:
     if (x != y)
         mutex_unlock(&y->lock);
     mutex_unlock(&x->lock);
-    return compare ? woken + moved : woken;
+    return r ? r : compare ? woken + moved : woken;
 }
 
 static long futex_wake_op(uptr a1, uptr a2, bool private, u32 n1, u32 n2, u32 op)

@@ -353,13 +353,17 @@ static void deliver(struct task *t, struct regs *r, int sig, void *info)
     }
     r->nr = ~0ull;
     u64 mask = t->core.work & WORK_MASK ? t->saved_blocked : t->blocked;
-    atomic_and(&t->core.work, ~WORK_MASK);
     if (a.flags & SA_RESETHAND)
         t->tg->actions[sig - 1].handler = 0;
-    if (sigframe_setup(r, sig, info, &a, mask)) {
+    if (sigframe_setup(r, sig, info, &a, mask)) { /* a handler of SIGSEGV, perhaps on another stack, may mend that */
+        if (sig != SIGSEGV) {
+            signal_force(SIGSEGV, 0x80, 0);
+            return;
+        }
         t->tg->actions[SIGSEGV - 1].handler = 0;
         group_exit(SIGSEGV);
     }
+    atomic_and(&t->core.work, ~WORK_MASK);
     signal_set_mask(t, t->blocked | a.mask | (a.flags & SA_NODEFER ? 0 : SIGSET(sig)));
 }
 

@@ -76,6 +76,8 @@ struct tgroup *tgroup_alloc(struct tgroup *like)
         tg->pgid = like->pgid;
         tg->sid = like->sid;
         tg->no_dump = like->no_dump;
+        tg->oom_adj = like->oom_adj;
+        tg->oom_adj_min = like->oom_adj_min;
         return tg;
     }
     for (int i = 0; i < 16; i++)

@@ -75,6 +75,7 @@ struct tgroup {
     u32 posix_timer_next;
     struct list pidfds;
     bool no_dump;
+    s16 oom_adj, oom_adj_min; /* /proc/PID/oom_score_adj; only kept */
     u32 queued; /* signals in its queues */
     u32 membarrier; /* registered commands */
     u32 pdeath_sig;

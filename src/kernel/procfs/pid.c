@@ -355,6 +355,44 @@ static long show_limits(struct pnode *n, struct strbuf *sb)
     return t ? 0 : -ESRCH;
 }
 
+static long show_oom_adj(struct pnode *n, struct strbuf *sb)
+{
+    mutex_lock(&tasklist_lock);
+    struct task *t = pnode_task_locked(n);
+    if (t)
+        sb_printf(sb, "%d\n", t->tg->oom_adj);
+    mutex_unlock(&tasklist_lock);
+    return t ? 0 : -ESRCH;
+}
+
+static long write_oom_adj(struct pnode *n, struct uio *u)
+{
+    char text[16] = {0};
+    const char *p = text;
+    u64 size = u->resid;
+    int v = 0;
+    long r = uio_read_from(u, text, MIN(size, sizeof(text) - 1));
+    if (r < 0)
+        return r;
+    bool minus = *p == '-';
+    for (p += minus; *p >= '0' && *p <= '9' && v <= 1000; p++)
+        v = v * 10 + *p - '0';
+    if (v > 1000 || p == text + minus || (*p && *p != '\n'))
+        return -EINVAL;
+    v = minus ? -v : v;
+    mutex_lock(&tasklist_lock);
+    struct task *t = pnode_task_locked(n);
+    bool privileged = capable(24 /* CAP_SYS_RESOURCE */);
+    r = !t ? -ESRCH : v < t->tg->oom_adj_min && !privileged ? -EACCES : (long)size;
+    if (r >= 0) {
+        t->tg->oom_adj = (s16)v;
+        if (privileged)
+            t->tg->oom_adj_min = (s16)v;
+    }
+    mutex_unlock(&tasklist_lock);
+    return r;
+}
+
 static long write_ignored(struct pnode *n, struct uio *u)
 {
     (void)n;
@@ -564,7 +602,7 @@ static long show_fdinfo(struct pnode *n, struct strbuf *sb)
         MAGIC("cwd", follow_cwd), MAGIC("root", follow_root), {.name = "fd", .perm = 0500, .kind = PK_FDS},            \
         {.name = "fdinfo", .perm = 0555, .kind = PK_FDINFOS},                                                          \
     {                                                                                                                  \
-        .name = "oom_score_adj", .perm = 0644, .kind = PK_FILE, .text = "0\n", .write = write_ignored                  \
+        .name = "oom_score_adj", .perm = 0644, .kind = PK_FILE, .show = show_oom_adj, .write = write_oom_adj           \
     }
 
 const struct pentry proc_tid_entries[] = {COMMON_ENTRIES, {0}};

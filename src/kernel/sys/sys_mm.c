@@ -72,6 +72,14 @@ SYSCALL3(msync, u64, addr, u64, size, int, flags)
     if (r || end == addr)
         return r;
     struct mm *mm = current_mm();
+    if (flags & MS_INVALIDATE) {
+        mm_lock(mm);
+        for (u32 i = vma_lower(mm, addr); !r && i < mm->count && mm->vmas[i].start < end; i++)
+            r = mm->vmas[i].flags & VM_LOCKED ? -EBUSY : 0;
+        mm_unlock(mm);
+        if (r)
+            return r;
+    }
     while (flags & MS_SYNC) { /* each shared file in turn, without the lock */
         struct file *f = NULL;
         u64 next = end;

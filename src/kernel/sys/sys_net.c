@@ -329,7 +329,31 @@ static long add_cred(struct scm **scm, const u8 *data, u64 size)
     return 0;
 }
 
-static long parse_control(struct sock *s, const u8 *buf, u64 size, struct scm **scm)
+/* IP_PKTINFO and the like are not looked at: the only source is the loopback. */
+static long parse_ip(struct msg *m, const struct user_cmsghdr *h, const u8 *data, u64 size)
+{
+    bool v4 = h->level == IPPROTO_IP;
+    s32 v = data[0];
+
+    if (h->type != (v4 ? IP_TTL : IPV6_HOPLIMIT) && h->type != (v4 ? IP_TOS : IPV6_TCLASS))
+        return 0;
+    if (size == sizeof(v))
+        memcpy(&v, data, sizeof(v));
+    else if (size != 1 || h->type != IP_TOS)
+        return -EINVAL;
+    if (v > 255 || v < (v4 ? h->type == IP_TTL : -1))
+        return -EINVAL;
+    if (h->type == (v4 ? IP_TTL : IPV6_HOPLIMIT)) {
+        m->has_hops = v >= 0;
+        m->hops = (u8)v;
+    } else {
+        m->has_tclass = v >= 0;
+        m->tclass = (u8)v;
+    }
+    return 0;
+}
+
+static long parse_control(struct sock *s, const u8 *buf, u64 size, struct msg *m)
 {
     for (u64 at = 0; at + sizeof(struct user_cmsghdr) <= size;) {
         struct user_cmsghdr h;
@@ -339,20 +363,24 @@ static long parse_control(struct sock *s, const u8 *buf, u64 size, struct scm **
         const u8 *data = buf + at + sizeof(h);
         u64 n = h.size - sizeof(h);
         at += CMSG_ALIGN8(h.size);
-        if (h.level != SOL_SOCKET)
-            continue; /* IP_PKTINFO and the like: the only source is the loopback */
         long r = -EINVAL;
-        if (h.type == SCM_RIGHTS && s->family == AF_UNIX)
-            r = add_rights(scm, data, n);
+        if (h.level != SOL_SOCKET) {
+            bool inet = h.level == IPPROTO_IP ? s->family == AF_INET || s->family == AF_INET6
+                                              : h.level == IPPROTO_IPV6 && s->family == AF_INET6;
+            r = n && inet && s->type == SOCK_DGRAM ? parse_ip(m, &h, data, n) : 0;
+        } else if ((h.type == SCM_RIGHTS || h.type == SCM_CREDENTIALS) && (s->family == AF_INET || s->family == AF_INET6))
+            r = 0; /* Linux does not look at them */
+        else if (h.type == SCM_RIGHTS && s->family == AF_UNIX)
+            r = add_rights(&m->scm, data, n);
         else if (h.type == SCM_CREDENTIALS && (s->family == AF_UNIX || s->family == AF_NETLINK))
-            r = add_cred(scm, data, n);
+            r = add_cred(&m->scm, data, n);
         if (r)
             return r;
     }
     return 0;
 }
 
-static long control_in(struct sock *s, uptr control, u64 size, struct scm **scm)
+static long control_in(struct sock *s, uptr control, u64 size, struct msg *m)
 {
     if (!size)
         return 0;
@@ -363,14 +391,14 @@ static long control_in(struct sock *s, uptr control, u64 size, struct scm **scm)
         return -ENOBUFS;
     long r = copy_from_user(buf, control, size);
     if (!r)
-        r = parse_control(s, buf, size, scm);
+        r = parse_control(s, buf, size, m);
     kfree(buf);
     return r;
 }
 
 static long send_one(struct sock *s, struct file *f, struct msg *m, uptr control, u64 control_size)
 {
-    long r = control_in(s, control, control_size, &m->scm);
+    long r = control_in(s, control, control_size, m);
     if (r) {
         scm_free(m->scm);
         return r;
@@ -525,6 +553,7 @@ static long put_rights(struct control_out *c, struct scm *scm, bool cloexec)
 
 static long put_pktinfo(struct sock *s, struct msg *m, struct control_out *c)
 {
+    s32 hops = m->hops, tclass = m->tclass;
     long r = 0;
 
     if (s->family == AF_INET6 && s->in.hdr_pktinfo6) {
@@ -535,23 +564,26 @@ static long put_pktinfo(struct sock *s, struct msg *m, struct control_out *c)
         memcpy(p.addr, m->pktinfo_addr, 16);
         r = put_cmsg(c, IPPROTO_IPV6, IPV6_PKTINFO, &p, sizeof(p));
     }
-    if (!r && s->in.hdr_pktinfo && addr_is_v4(m->pktinfo_addr)) {
-        struct {
-            u32 index;
-            u8 spec_dst[4], addr[4];
-        } p = {.index = LO_INDEX};
-        memcpy(p.spec_dst, m->pktinfo_addr + 12, 4);
-        memcpy(p.addr, m->pktinfo_addr + 12, 4);
-        r = put_cmsg(c, IPPROTO_IP, IP_PKTINFO, &p, sizeof(p));
+    if (addr_is_v4(m->pktinfo_addr)) {
+        if (!r && s->in.hdr_pktinfo) {
+            struct {
+                u32 index;
+                u8 spec_dst[4], addr[4];
+            } p = {.index = LO_INDEX};
+            memcpy(p.spec_dst, m->pktinfo_addr + 12, 4);
+            memcpy(p.addr, m->pktinfo_addr + 12, 4);
+            r = put_cmsg(c, IPPROTO_IP, IP_PKTINFO, &p, sizeof(p));
+        }
+        if (!r && s->in.recv_ttl)
+            r = put_cmsg(c, IPPROTO_IP, IP_TTL, &hops, sizeof(hops));
+        if (!r && s->in.recv_tos)
+            r = put_cmsg(c, IPPROTO_IP, IP_TOS, &m->tclass, 1);
+        return r;
     }
-    if (!r && s->in.recv_tos && s->family == AF_INET) {
-        u8 tos = 0;
-        r = put_cmsg(c, IPPROTO_IP, IP_TOS, &tos, 1);
-    }
-    if (!r && s->in.recv_ttl && s->family == AF_INET) {
-        s32 ttl = 64;
-        r = put_cmsg(c, IPPROTO_IP, IP_TTL, &ttl, sizeof(ttl));
-    }
+    if (!r && s->in.recv_hops6)
+        r = put_cmsg(c, IPPROTO_IPV6, IPV6_HOPLIMIT, &hops, sizeof(hops));
+    if (!r && s->in.recv_tclass6)
+        r = put_cmsg(c, IPPROTO_IPV6, IPV6_TCLASS, &tclass, sizeof(tclass));
     return r;
 }
 

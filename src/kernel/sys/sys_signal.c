@@ -199,7 +199,9 @@ static long sigqueue(u32 tgid, u32 tid, int sig, uptr uinfo)
     info[0] = sig;
     mutex_lock(&tasklist_lock);
     struct task *t = task_find_locked(tid ? tid : tgid);
-    long r = !t || t->tg->tgid != tgid ? -ESRCH : !may_signal(t->tg) ? -EPERM : sig ? signal_send_locked(t->tg, tid ? t : NULL, sig, info) : 0;
+    if (t && tid && t->tg->tgid != tgid)
+        t = NULL;
+    long r = !t ? -ESRCH : !may_signal(t->tg) ? -EPERM : sig ? signal_send_locked(t->tg, tid ? t : NULL, sig, info) : 0;
     mutex_unlock(&tasklist_lock);
     return r;
 }

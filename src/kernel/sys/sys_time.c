@@ -161,9 +161,9 @@ static long cpu_sleep(int id, u64 until, u64 more, uptr rem)
 SYSCALL4(clock_nanosleep, int, id, int, flags, uptr, req, uptr, rem)
 {
     u64 ns, now = host_clock(CLOCK_MONOTONIC);
-    if ((!clock_ok(id) && id >= 0) || id == CLOCK_THREAD_CPUTIME_ID)
+    if (!clock_ok(id) && id >= 0)
         return -EINVAL;
-    if (id == CLOCK_MONOTONIC_RAW || id == CLOCK_REALTIME_COARSE || id == CLOCK_MONOTONIC_COARSE)
+    if (id == CLOCK_THREAD_CPUTIME_ID || id == CLOCK_MONOTONIC_RAW || id == CLOCK_REALTIME_COARSE || id == CLOCK_MONOTONIC_COARSE)
         return -EOPNOTSUPP;
     long r = get_ts(req, &ns);
     if (r)

@@ -27,17 +27,19 @@ static KSTATE struct list blocked_list;
 
 #define END_MAX 0x7fffffffffffffffull
 
+/* The first of them in the file, which is what F_GETLK tells. */
 static struct lock *conflict(struct inode *i, enum kind kind, const void *owner, s16 type, u64 start, u64 end)
 {
-    struct lock *l;
+    struct lock *l, *first = NULL;
     list_for_each(l, &i->flocks, link)
     {
         if ((l->kind == FLOCK) != (kind == FLOCK) || (l->owner == owner && l->kind == kind))
             continue;
-        if (l->start <= end && start <= l->end && (l->type == F_WRLCK || type == F_WRLCK))
-            return l;
+        if (l->start <= end && start <= l->end && (l->type == F_WRLCK || type == F_WRLCK) &&
+            (!first || l->start < first->start))
+            first = l;
     }
-    return NULL;
+    return first;
 }
 
 static bool deadlock(const void *owner, const void *by)

@@ -316,7 +316,11 @@ static struct file *open_create(int dirfd, const char *name, u32 flags, u32 mode
                 path_put(&to);
         } else if (i->ops->follow) {
             struct path to;
-            r = i->ops->follow(i, &to);
+            r = lookup & LOOKUP_NO_MAGICLINKS ? -ELOOP : i->ops->follow(i, &to);
+            if (!r && (lookup & LOOKUP_NO_XDEV) && to.mnt != p.mnt) {
+                path_put(&to);
+                r = -EXDEV;
+            }
             f = r ? ERR_PTR(r) : file_open_path(&to, flags);
             if (!r)
                 path_put(&to);
@@ -337,7 +341,8 @@ static struct file *open_create(int dirfd, const char *name, u32 flags, u32 mode
             if (!r) {
                 struct path root;
                 fs_info_root(current_fs(), &root);
-                r = path_parent_from(&root, &pr.dir, text, LOOKUP_FOLLOW | (lookup & LOOKUP_NO_XDEV), &next);
+                r = path_parent_from(&root, &pr.dir, text, LOOKUP_FOLLOW | (lookup & (LOOKUP_NO_XDEV | LOOKUP_NO_MAGICLINKS)),
+                                     &next);
                 path_put(&root);
             }
             path_put(&p);
