@@ -25,8 +25,11 @@ for name; do
     ${CC:-cc} -std=gnu11 -O1 -g -Wall -Wno-unused-result -Wno-nonnull -Wno-stringop-overread -Wno-stringop-overflow -pthread \
       -o "$bin" "$src" -lrt -Wl,--no-warn-execstack || { fail=1; continue; }
   fi
-  (cd "$out" && env -i PATH=/usr/bin:/bin LANG=C TAP_DIR="$native_dir" timeout -k 5 100 "./$name") >"$bin.native" 2>&1 </dev/null
-  echo "# status $?" >>"$bin.native"
+  for try in 1 2 3; do # natively a busy machine may upset a check of times: that says nothing of the sandbox
+    (cd "$out" && env -i PATH=/usr/bin:/bin LANG=C TAP_DIR="$native_dir" timeout -k 5 100 "./$name") >"$bin.native" 2>&1 </dev/null
+    echo "# status $?" >>"$bin.native"
+    if grep -qa '^not ok' "$bin.native" || ! grep -qa '^# status 0' "$bin.native"; then echo "# $name failed natively, try $try"; else break; fi
+  done
   (cd "$out" && timeout -k 5 100 "$harena" run -v "$out:/t" -e PATH=/usr/bin:/bin -e LANG=C -e TAP_DIR="${SYSCALL_DIR:-/tmp}" \
     $HARENA_OPTIONS -- "/t/$name") >"$bin.sandbox" 2>&1 </dev/null
   echo "# status $?" >>"$bin.sandbox"
