@@ -14,7 +14,6 @@ struct elf_file {
 };
 
 #define ELF_PHNUM_MAX 128
-#define ELF_SHNUM_MAX 65536
 
 /* `size` bytes at file offset `off`, or NULL. */
 static inline const void *elf_at(const struct elf_file *f, u64 off, u64 size)

@@ -78,7 +78,6 @@ struct r_control_broker { /* page 1: written by the broker only */
 #define R_REQUEST_STRIDE 16384u
 #define R_MAIL (R_REQUESTS + REQ_SLOTS * R_REQUEST_STRIDE)
 #define R_RINGS (R_MAIL + MAIL_SIZE)
-#define R_END (R_RINGS + RING_COUNT * RING_SIZE)
 
 /* ---- requests ---- */
 

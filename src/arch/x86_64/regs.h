@@ -2,15 +2,12 @@
 #ifndef HARENA_ARCH_REGS_H
 #define HARENA_ARCH_REGS_H
 
-#define REGS_R15 0
 #define REGS_RAX 80
-#define REGS_RCX 88
 #define REGS_RIP 128
 #define REGS_SIZE 160
 
 #define CARRIER_KSTACK 0
 #define CARRIER_USER_RSP 8
-#define CARRIER_SELF 16
 #define CARRIER_ENTRY 24 /* trampolines jump through %gs:24 */
 #define CARRIER_EXIT_RIP 32
 #define CARRIER_TASK 40

@@ -165,14 +165,6 @@ bool signal_timer_pending_locked(struct tgroup *tg, struct task *t, u32 timer)
     return false;
 }
 
-long signal_send_group(struct tgroup *tg, int sig, const void *info)
-{
-    mutex_lock(&tasklist_lock);
-    long r = signal_send_locked(tg, NULL, sig, info);
-    mutex_unlock(&tasklist_lock);
-    return r;
-}
-
 /* A fault of the calling task: cannot be blocked or ignored. */
 void signal_force(int sig, int code, u64 addr)
 {

@@ -141,7 +141,6 @@ long signal_send_checked_locked(struct tgroup *tg, struct task *t, int sig, cons
 long signal_send_pgrp_locked(u32 pgid, int sig, const void *info);
 bool may_inspect_locked(struct tgroup *tg); /* as for ptrace: same ids or CAP_SYS_PTRACE */
 bool signal_timer_pending_locked(struct tgroup *tg, struct task *t, u32 timer);
-long signal_send_group(struct tgroup *tg, int sig, const void *info);
 void signal_force(int sig, int code, u64 addr); /* from a fault of the calling task */
 void signal_recalc(struct task *t);
 void signal_drop_ignored_locked(struct tgroup *tg, int sig);

@@ -413,8 +413,3 @@ bool d_is_below(struct dentry *d, struct dentry *ancestor)
             return false;
     }
 }
-
-u64 dcache_count(void)
-{
-    return live_count;
-}

@@ -68,6 +68,5 @@ long d_exchange(struct dentry *a, struct dentry *b);
 void d_prune(struct dentry *d); /* drops unused names below d */
 void dcache_shrink_sb(struct super_block *sb); /* drops all unused names of sb */
 bool d_is_below(struct dentry *d, struct dentry *ancestor); /* or equal; rename_lock or dcache_lock held */
-u64 dcache_count(void);
 
 #endif
