@@ -14,6 +14,7 @@
 #include "base/types.h"
 #include "broker/control.h"
 #include "wire/broker.h"
+#include "wire/fds.h"
 #include "wire/view.h"
 
 #define BROKER_MOUNT_MAX 128
@@ -127,7 +128,7 @@ struct client {
     /* a message that arrives in several packets */
     u8 *message;
     u32 message_size, message_total;
-    int fds[3];
+    int fds[FDS_MAX];
     u32 fd_count;
 };
 

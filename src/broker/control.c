@@ -70,14 +70,7 @@ int client_send(struct client *c, u32 type, const void *payload, u32 size)
 int client_send_fd(struct client *c, u32 type, int fd)
 {
     struct ctl_header h = { .type = type, .size = sizeof(h), .total = sizeof(h) };
-    union {
-        struct cmsghdr h;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control = { .h = { .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
-    struct iovec v = { &h, sizeof(h) };
-    struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
-    memcpy(CMSG_DATA(&control.h), &fd, sizeof(int));
-    return sendmsg(c->source.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+    return fds_send(c->source.fd, &(struct iovec){ &h, sizeof(h) }, 1, &fd, 1, MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
 void client_number(struct client *c, u32 type, u32 number)
@@ -120,30 +113,15 @@ static int receive(struct client *c)
         struct ctl_header h;
         u8 bytes[CTL_PACKET_MAX];
     } p;
-    union {
-        struct cmsghdr h;
-        char room[CMSG_SPACE(sizeof(int) * 3)];
-    } control;
-    struct iovec v = { &p, sizeof(p) };
-    struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
-    ssize_t n = recvmsg(c->source.fd, &m, MSG_CMSG_CLOEXEC);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    u32 count;
+    bool cut;
+    ssize_t n = fds_recv(c->source.fd, &p, sizeof(p), c->fds + c->fd_count, FDS_MAX - c->fd_count, &count, &cut, 0);
+    if (n < 0 && errno == EAGAIN)
         return 0;
     if (n <= 0)
         return -EPIPE;
-    struct cmsghdr *cm = CMSG_FIRSTHDR(&m);
-    if (cm && cm->cmsg_level == SOL_SOCKET && cm->cmsg_type == SCM_RIGHTS) {
-        u32 count = (cm->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (u32 i = 0; i < count; i++) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(cm) + i * sizeof(int), sizeof(int));
-            if (c->fd_count < 3)
-                c->fds[c->fd_count++] = fd;
-            else
-                close(fd);
-        }
-    }
-    if ((size_t)n < sizeof(struct ctl_header) || p.h.size != n || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+    c->fd_count += count;
+    if ((size_t)n < sizeof(struct ctl_header) || p.h.size != n || cut)
         return -EPROTO;
     if (!c->message) {
         if (p.h.total < n || p.h.total > CTL_MESSAGE_MAX || (!(p.h.flags & CTL_MORE) && p.h.total != n))

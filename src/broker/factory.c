@@ -15,44 +15,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-union fd_message {
-    struct cmsghdr h;
-    char room[CMSG_SPACE(sizeof(int))];
-};
-
 /* The next request's descriptor, or -1 at the end. */
 static int next_request(int link)
 {
-    for (;;) {
-        char byte;
-        union fd_message control;
-        struct iovec v = { &byte, 1 };
-        struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
-        ssize_t n = recvmsg(link, &m, MSG_CMSG_CLOEXEC);
-        if (n < 0 && errno == EINTR)
-            continue;
-        struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-        if (!c)
-            return -1;
-        if (c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(sizeof(int)))
-            continue;
-        int fd;
-        memcpy(&fd, CMSG_DATA(c), sizeof(fd));
-        return fd;
-    }
+    char byte;
+    int fd;
+    u32 count;
+    return fds_recv(link, &byte, 1, &fd, 1, &count, NULL, 0) > 0 && count ? fd : -1;
 }
 
 static void answer(int link, pid_t pid, int pidfd)
 {
-    union fd_message control = { .h = { .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
-    struct iovec v = { &pid, sizeof(pid) };
-    struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
-    if (pid > 0) {
-        memcpy(CMSG_DATA(&control.h), &pidfd, sizeof(pidfd));
-        m.msg_control = &control;
-        m.msg_controllen = sizeof(control);
-    }
-    sendmsg(link, &m, MSG_NOSIGNAL);
+    fds_send(link, &(struct iovec){ &pid, sizeof(pid) }, 1, &pidfd, pid > 0, 0);
 }
 
 /* Returns only in new brokers, with their link at the factory's descriptor; -1 in the factory itself when its link has closed. */

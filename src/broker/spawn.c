@@ -287,19 +287,14 @@ int spawn_wait_listener(struct broker *b)
     while (poll(p, 2, -1) < 0 && errno == EINTR)
         ;
     char text[4] = "";
-    union {
-        struct cmsghdr h;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct iovec v = { text, sizeof(text) };
-    struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
-    ssize_t n = recvmsg(b->boot_socket, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    struct cmsghdr *cm = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+    int fd;
+    u32 count;
+    ssize_t n = fds_recv(b->boot_socket, text, sizeof(text), &fd, 1, &count, NULL, MSG_DONTWAIT);
     close(b->boot_socket);
     b->boot_socket = -1;
-    if (n != 4 || memcmp(text, "LSTN", 4) || !cm || cm->cmsg_type != SCM_RIGHTS || cm->cmsg_len != CMSG_LEN(sizeof(int)))
+    if (n != 4 || memcmp(text, "LSTN", 4) || !count)
         return -EPROTO;
-    memcpy(&b->listener.fd, CMSG_DATA(cm), sizeof(int));
+    b->listener.fd = fd;
     b->listener.kind = SOURCE_LISTENER;
     return 0;
 }

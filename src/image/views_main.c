@@ -8,6 +8,7 @@
  * (image/view_jail.c). Nothing is answered: the pack tells. A file that cannot be added is left out. */
 #include "image/pack.h"
 #include "image/view_build.h"
+#include "wire/fds.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -31,26 +32,15 @@
 /* A descriptor, -1 at the end. *own: for which pack. */
 static int receive(bool *own)
 {
-    union {
-        struct cmsghdr h;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control;
     char byte;
-    struct iovec v = {&byte, 1};
+    u32 count;
+    int fd;
 
     for (;;) {
-        struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-        ssize_t n = recvmsg(0, &m, MSG_CMSG_CLOEXEC);
-        struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-        int fd;
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
+        if (fds_recv(0, &byte, 1, &fd, 1, &count, NULL, 0) <= 0)
             return -1;
-        if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+        if (!count)
             continue;
-        memcpy(&fd, CMSG_DATA(c), sizeof(fd));
         *own = byte == 'o';
         return fd;
     }

@@ -41,36 +41,13 @@ int harena_factory_open(const char *libexec, struct harena_factory **out, struct
 
 static bool ask(struct harena_factory *f, int link)
 {
-    union {
-        struct cmsghdr h;
-        char room[CMSG_SPACE(sizeof(int))];
-    } c = { .h = { .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
-    memcpy(CMSG_DATA(&c.h), &link, sizeof(link));
-    struct iovec v = { "N", 1 };
-    struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = sizeof(c) };
-    ssize_t n;
-    while ((n = sendmsg(f->link, &m, MSG_NOSIGNAL)) < 0 && errno == EINTR)
-        ;
-    return n == 1;
+    return fds_send(f->link, &(struct iovec){ "N", 1 }, 1, &link, 1, 0) == 1;
 }
 
 static bool take_answer(struct harena_factory *f, pid_t *pid, int *pidfd)
 {
-    union {
-        struct cmsghdr h;
-        char room[CMSG_SPACE(sizeof(int))];
-    } c;
-    struct iovec v = { pid, sizeof(*pid) };
-    struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = sizeof(c) };
-    ssize_t n;
-    while ((n = recvmsg(f->link, &m, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
-        ;
-    if (n != sizeof(*pid))
-        return false;
-    struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-    if (h)
-        memcpy(pidfd, CMSG_DATA(h), sizeof(*pidfd));
-    return true;
+    u32 count;
+    return fds_recv(f->link, pid, sizeof(*pid), pidfd, 1, &count, NULL, 0) == sizeof(*pid);
 }
 
 /* A broker at the other end of `link`. */

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 #include "broker/control.h"
 #include "runtime/runtime.h"
+#include "wire/fds.h"
 
 #define CGROUP_MAX 3
 

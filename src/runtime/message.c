@@ -43,24 +43,8 @@ int message_send(int fd, void *message, u32 size, const int *fds, u32 fd_count, 
                                 .total = first ? size : 0 };
         if (first)
             *h = p;
-        union {
-            struct cmsghdr h;
-            char room[CMSG_SPACE(sizeof(int) * 3)];
-        } control;
         struct iovec v[2] = { { &p, sizeof(p) }, { payload, n } };
-        struct msghdr m = { .msg_iov = v, .msg_iovlen = 2 };
-        if (first && fd_count) {
-            memset(&control, 0, sizeof(control));
-            control.h = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int) * fd_count), .cmsg_level = SOL_SOCKET,
-                                          .cmsg_type = SCM_RIGHTS };
-            memcpy(CMSG_DATA(&control.h), fds, sizeof(int) * fd_count);
-            m.msg_control = &control;
-            m.msg_controllen = CMSG_SPACE(sizeof(int) * fd_count);
-        }
-        ssize_t sent;
-        while ((sent = sendmsg(fd, &m, MSG_NOSIGNAL)) < 0 && errno == EINTR)
-            ;
-        if (sent < 0) {
+        if (fds_send(fd, v, 2, fds, first ? fd_count : 0, 0) < 0) {
             harena_error_set(err, 125, "the sandbox's broker does not answer: %s", strerror(errno));
             return -1;
         }
@@ -83,19 +67,10 @@ int message_receive(int fd, u8 **out, int *passed, struct harena_error *err)
             struct ctl_header h;
             u8 bytes[CTL_PACKET_MAX];
         } p;
-        union {
-            struct cmsghdr h;
-            char room[CMSG_SPACE(sizeof(int))];
-        } control;
-        struct iovec v = { &p, sizeof(p) };
-        struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = passed ? &control : NULL,
-                            .msg_controllen = passed ? sizeof(control) : 0 };
-        ssize_t n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
-        struct cmsghdr *cm = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-        if (cm && cm->cmsg_level == SOL_SOCKET && cm->cmsg_type == SCM_RIGHTS && passed && *passed < 0)
-            memcpy(passed, CMSG_DATA(cm), sizeof(int));
+        u32 count;
+        ssize_t n = fds_recv(fd, &p, sizeof(p), passed, passed && *passed < 0, &count, NULL, 0);
         /* a broker that ended with unread messages of ours resets the socket once; what it said is still to be read */
-        if (n < 0 && (errno == EINTR || errno == ECONNRESET))
+        if (n < 0 && errno == ECONNRESET)
             continue;
         if (n <= 0) {
             free(message);

@@ -175,14 +175,8 @@ void views_build(struct harena_sandbox *s, bool own, int fd)
             return;
         }
     }
-    union {
-        struct cmsghdr h;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control = { .h = { .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
-    struct iovec v = { own ? "o" : "s", 1 };
-    struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
-    memcpy(CMSG_DATA(&control.h), &fd, sizeof(int));
-    sendmsg(s->views, &m, MSG_DONTWAIT | MSG_NOSIGNAL); /* a queue that is full: without a view, then */
+    /* a queue that is full: without a view, then */
+    fds_send(s->views, &(struct iovec){ own ? "o" : "s", 1 }, 1, &fd, 1, MSG_DONTWAIT);
 }
 
 void views_close(struct harena_sandbox *s)
