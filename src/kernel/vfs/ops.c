@@ -46,6 +46,22 @@ void notify_dir(struct inode *dir, const struct qstr *name, struct inode *i, u32
         hooks.fsnotify(dir, name, i, mask | (i && S_ISDIR(i->mode) ? FSN_ISDIR : 0), cookie);
 }
 
+/* Locks the directory of a name and looks the name up. An error: not locked. */
+static struct dentry *lock_last(const struct parent_ref *pr)
+{
+    struct inode *dir = pr->dir.dentry->inode;
+    if (!S_ISDIR(dir->mode))
+        return ERR_PTR(-ENOTDIR);
+    long r = inode_permission_cred(dir, MAY_EXEC, current_cred());
+    if (r)
+        return ERR_PTR(r);
+    mutex_lock(&dir->lock);
+    struct dentry *d = lookup_one_locked(pr->dir.dentry, &pr->last);
+    if (IS_ERR(d))
+        mutex_unlock(&dir->lock);
+    return d;
+}
+
 long vfs_make(int dirfd, const char *name, u32 mode, u64 rdev, const char *target, struct path *made)
 {
     struct parent_ref pr;
@@ -53,23 +69,12 @@ long vfs_make(int dirfd, const char *name, u32 mode, u64 rdev, const char *targe
     if (r)
         return r;
     struct inode *dir = pr.dir.dentry->inode, *i = NULL;
-    struct dentry *d = NULL;
-    if (pr.type != 'n') {
-        r = -EEXIST;
-        goto out;
-    }
-    if (!S_ISDIR(dir->mode)) {
-        r = -ENOTDIR;
-        goto out;
-    }
-    r = inode_permission_cred(dir, MAY_EXEC, current_cred());
-    if (r)
-        goto out;
-    mutex_lock(&dir->lock);
-    d = lookup_one_locked(pr.dir.dentry, &pr.last);
-    if (IS_ERR(d))
+    struct dentry *d = pr.type == 'n' ? lock_last(&pr) : ERR_PTR(-EEXIST);
+    if (IS_ERR(d)) {
         r = PTR_ERR(d);
-    else if (d->inode)
+        goto out;
+    }
+    if (d->inode)
         r = -EEXIST;
     else if (pr.trailing && !S_ISDIR(mode))
         r = -ENOENT;
@@ -93,8 +98,7 @@ long vfs_make(int dirfd, const char *name, u32 mode, u64 rdev, const char *targe
         made->mnt = mntget(pr.dir.mnt);
         made->dentry = dget(d);
     }
-    if (!IS_ERR(d))
-        dput(d);
+    dput(d);
 out:
     parent_put(&pr);
     return r;
@@ -130,23 +134,16 @@ long vfs_remove(int dirfd, const char *name, bool is_dir)
     if (r)
         return r;
     struct inode *dir = pr.dir.dentry->inode, *i = NULL;
-    struct dentry *d = NULL;
     if (pr.type != 'n') {
         r = !is_dir ? -EISDIR : pr.type == '.' ? -EINVAL : pr.type == ':' ? -ENOTEMPTY : -EBUSY;
         goto out;
     }
-    if (!S_ISDIR(dir->mode)) {
-        r = -ENOTDIR;
-        goto out;
-    }
-    r = inode_permission_cred(dir, MAY_EXEC, current_cred());
-    if (r)
-        goto out;
-    mutex_lock(&dir->lock);
-    d = lookup_one_locked(pr.dir.dentry, &pr.last);
+    struct dentry *d = lock_last(&pr);
     if (IS_ERR(d)) {
         r = PTR_ERR(d);
-    } else if (!d->inode) {
+        goto out;
+    }
+    if (!d->inode) {
         r = -ENOENT;
     } else {
         i = d->inode;
@@ -175,8 +172,7 @@ long vfs_remove(int dirfd, const char *name, bool is_dir)
             hooks.fsnotify(NULL, NULL, i, FSN_DELETE_SELF, 0);
         notify_dir(dir, &pr.last, i, FSN_DELETE, 0);
     }
-    if (!IS_ERR(d))
-        dput(d);
+    dput(d);
 out:
     parent_put(&pr);
     return r;
@@ -201,19 +197,12 @@ long vfs_link(int old_dirfd, const char *old_name, int new_dirfd, const char *ne
         return r;
     }
     struct inode *dir = pr.dir.dentry->inode, *i = old.dentry->inode;
-    struct dentry *d = NULL;
-    if (pr.type != 'n' || !S_ISDIR(dir->mode)) {
-        r = pr.type != 'n' ? -EEXIST : -ENOTDIR;
+    struct dentry *d = pr.type == 'n' ? lock_last(&pr) : ERR_PTR(-EEXIST);
+    if (IS_ERR(d)) {
+        r = PTR_ERR(d);
         goto out;
     }
-    r = inode_permission_cred(dir, MAY_EXEC, current_cred());
-    if (r)
-        goto out;
-    mutex_lock(&dir->lock);
-    d = lookup_one_locked(pr.dir.dentry, &pr.last);
-    if (IS_ERR(d))
-        r = PTR_ERR(d);
-    else if (d->inode)
+    if (d->inode)
         r = -EEXIST;
     else if (pr.trailing)
         r = -ENOENT;
@@ -240,8 +229,7 @@ long vfs_link(int old_dirfd, const char *old_name, int new_dirfd, const char *ne
             hooks.fsnotify(NULL, NULL, i, FSN_ATTRIB, 0);
         notify_dir(dir, &pr.last, i, FSN_CREATE, 0);
     }
-    if (!IS_ERR(d))
-        dput(d);
+    dput(d);
 out:
     parent_put(&pr);
     path_put(&old);
