@@ -8,36 +8,12 @@
 
 static long make_pipe(uptr fds, u32 flags)
 {
-    struct file *rd, *wr;
+    struct file *f[2];
 
     if (flags & ~(O_CLOEXEC | O_NONBLOCK | O_DIRECT))
         return -EINVAL;
-    long r = pipe_new(&rd, &wr, flags);
-    if (r)
-        return r;
-    int fd[2];
-    r = fd_alloc(0, flags & O_CLOEXEC);
-    if (r < 0)
-        goto put;
-    fd[0] = (int)r;
-    r = fd_alloc(0, flags & O_CLOEXEC);
-    if (r < 0)
-        goto release0;
-    fd[1] = (int)r;
-    r = copy_to_user(fds, fd, sizeof(fd));
-    if (r)
-        goto release1;
-    fd_install(fd[0], rd);
-    fd_install(fd[1], wr);
-    return 0;
-release1:
-    fd_release(fd[1]);
-release0:
-    fd_release(fd[0]);
-put:
-    file_put(rd);
-    file_put(wr);
-    return r;
+    long r = pipe_new(&f[0], &f[1], flags);
+    return r ? r : fd_new_pair(f, flags & O_CLOEXEC, fds);
 }
 
 SYSCALL1(pipe, uptr, fds) { return make_pipe(fds, 0); }

@@ -83,34 +83,9 @@ SYSCALL3(socket, s32, family, s32, type, s32, protocol)
 SYSCALL4(socketpair, s32, family, s32, type, s32, protocol, uptr, fds)
 {
     struct file *f[2];
-    s32 fd[2];
     long r = socket_pair(family, type, protocol, f);
 
-    if (r)
-        return r;
-    u32 flags = type & SOCK_CLOEXEC ? O_CLOEXEC : 0;
-    r = fd_alloc(0, flags);
-    if (r < 0)
-        goto put;
-    fd[0] = (s32)r;
-    r = fd_alloc(0, flags);
-    if (r < 0)
-        goto release0;
-    fd[1] = (s32)r;
-    r = copy_to_user(fds, fd, sizeof(fd));
-    if (r)
-        goto release1;
-    fd_install(fd[0], f[0]);
-    fd_install(fd[1], f[1]);
-    return 0;
-release1:
-    fd_release(fd[1]);
-release0:
-    fd_release(fd[0]);
-put:
-    file_put(f[0]);
-    file_put(f[1]);
-    return r;
+    return r ? r : fd_new_pair(f, type & SOCK_CLOEXEC ? O_CLOEXEC : 0, fds);
 }
 
 SYSCALL3(bind, s32, fd, uptr, addr, u32, size)

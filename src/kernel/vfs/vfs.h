@@ -229,6 +229,7 @@ struct files *files_unshare(struct files *fs); /* a private copy if shared (exec
 struct file *fd_get(int fd); /* of the current task; referenced; NULL if not open (O_PATH files too) */
 long fd_alloc(u32 min, u32 flags); /* O_CLOEXEC; reserves the lowest free number; -EMFILE */
 void fd_install(int fd, struct file *f); /* takes the reference */
+long fd_new_pair(struct file *const f[2], u32 flags, uptr out);
 void fd_release(int fd); /* gives a reserved number back */
 long fd_new(struct file *f, u32 flags); /* alloc + install; puts f on failure */
 long fd_close(int fd);
