@@ -403,13 +403,7 @@ static long super_statfs(struct super_block *sb, struct kstatfs *st)
     return 0;
 }
 
-static void put_super(struct super_block *sb)
-{
-    kfree(sb->priv);
-    kfree(sb);
-}
-
-static const struct super_ops super_ops = {.statfs = super_statfs, .free_inode = free_inode, .put_super = put_super};
+static const struct super_ops super_ops = {.statfs = super_statfs, .free_inode = free_inode, .put_super = super_free};
 
 long pnode_mount(const char *fstype, u64 magic, const struct pentry *root, struct super_block **out)
 {

@@ -121,6 +121,12 @@ static struct mount *mount_alloc(struct super_block *sb, struct dentry *root, co
     return m;
 }
 
+void super_free(struct super_block *sb)
+{
+    kfree(sb->priv);
+    kfree(sb);
+}
+
 static void sb_release(struct super_block *sb)
 {
     dcache_shrink_sb(sb);

@@ -36,6 +36,7 @@ long vfs_mount(struct super_block *sb, struct dentry *root, const char *source, 
 long vfs_umount(struct mount *m, int flags);
 void vfs_root(struct path *out); /* the top of the namespace, referenced */
 struct super_block *sb_alloc(const struct super_ops *ops, const char *fstype, u32 flags);
+void super_free(struct super_block *sb); /* put_super where all there is beside it is one kmalloc'd priv */
 struct mount *mount_kernel(struct super_block *sb); /* a mount that is in no namespace (pipes, memfd) */
 struct mount *mount_at_fast(const struct mount *m, const struct dentry *d); /* lock-free; NULL if none */
 struct mount *mount_at(const struct mount *m, const struct dentry *d); /* referenced */

@@ -339,16 +339,10 @@ static long erofs_statfs(struct super_block *sb, struct kstatfs *st)
     return 0;
 }
 
-static void put_super(struct super_block *sb)
-{
-    kfree(sb->priv);
-    kfree(sb);
-}
-
 static const struct super_ops erofs_super_ops = {
     .statfs = erofs_statfs,
     .free_inode = free_inode,
-    .put_super = put_super,
+    .put_super = super_free,
 };
 
 /* ---- super block ---- */

@@ -600,16 +600,10 @@ static long host_statfs(struct super_block *sb, struct kstatfs *st)
     return 0;
 }
 
-static void host_put_super(struct super_block *sb)
-{
-    kfree(sb->priv);
-    kfree(sb);
-}
-
 static const struct super_ops host_super_ops = {
     .statfs = host_statfs,
     .free_inode = host_free_inode,
-    .put_super = host_put_super,
+    .put_super = super_free,
 };
 
 long hostfs_mount(u32 index, bool readonly, struct super_block **out)

@@ -46,16 +46,10 @@ static long tmp_statfs(struct super_block *sb, struct kstatfs *st)
     return 0;
 }
 
-static void tmp_put_super(struct super_block *sb)
-{
-    kfree(sb->priv);
-    kfree(sb);
-}
-
 static const struct super_ops tmp_super_ops = {
     .statfs = tmp_statfs,
     .free_inode = tmp_free_inode,
-    .put_super = tmp_put_super,
+    .put_super = super_free,
 };
 
 long tmp_setattr(struct inode *i, const struct iattr *a)
