@@ -82,7 +82,7 @@ struct tgroup {
     bool subreaper;
 };
 
-struct partial_write { /* arguments of a write that was cut short by freezing, and what it had written */
+struct partial_call { /* arguments of a read or write that was cut short by freezing, and what it had done */
     u64 buf, size, off, done;
 };
 
@@ -115,7 +115,7 @@ struct task {
     u32 parked, freeze_order;
     bool moved; /* carried by another carrier than the one that parked it */
     u64 call_deadline, again_deadline;
-    struct partial_write partial;
+    struct partial_call partial;
     char comm[16];
     u64 utime_base; /* thread clock when it began to count */
     u64 affinity; /* 0: all */
