@@ -89,6 +89,8 @@ void freeze_park(struct regs *r)
     t->frozen = NULL;
     atomic_store(&t->parked, TASK_RUNS);
     atomic_and(&t->core.work, ~WORK_FREEZE);
+    if (atomic_load(&freeze.active)) /* again, meanwhile: what told us so may be what was just cleared */
+        atomic_or(&t->core.work, WORK_FREEZE);
 }
 
 void freeze_begin(void)
@@ -116,6 +118,23 @@ bool freeze_complete(void)
             all &= t->exited || t->parked != TASK_RUNS;
     mutex_unlock(&tasklist_lock);
     return all;
+}
+
+void freeze_tell(void)
+{
+    struct task *t;
+    char text[160];
+    for (u32 tid = 2; tid < PID_MAX; tid++) {
+        mutex_lock(&tasklist_lock);
+        t = task_find_locked(tid);
+        bool moves = t && !t->exited && t->parked == TASK_RUNS;
+        if (moves)
+            fmt_print(text, sizeof(text), "task %u (%.16s) does not come to rest: work %x, %s, host thread %u, stopped by %u", tid,
+                      t->comm, t->core.work, t->core.wake == WAKE_SLEEPING ? "sleeps" : "runs", t->core.host_tid, t->tg->stop_sig);
+        mutex_unlock(&tasklist_lock);
+        if (moves)
+            klog("%s", text);
+    }
 }
 
 void freeze_end(void)
