@@ -136,6 +136,10 @@ static void serve_life(struct broker *b, struct request *r)
                 client_number(s->client, CTL_STARTED, 0);
         }
         break;
+    case WIRE_USAGE:
+        limits_usage(b, (struct wire_usage *)r->reply);
+        r->head.reply_size = sizeof(struct wire_usage);
+        break;
     default:
         serve_text(b, r);
     }
@@ -162,7 +166,7 @@ static void serve_slot(struct broker *b, u32 slot, u32 seq, u64 notify_id)
                                       (ssize_t)(r.head.size - have))
             return;
         r.data[r.head.size] = 0;
-        if (r.head.op <= WIRE_TRACE)
+        if (r.head.op <= WIRE_USAGE)
             serve_life(b, &r);
         else
             hostfs_serve(b, &r);

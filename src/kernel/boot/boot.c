@@ -32,6 +32,7 @@
 #include <asm/signal.h>
 #include <asm/unistd.h>
 
+#define FILES_OWN 32u /* standard streams of the processes around: so that one process reaches its own limit first */
 #define LOOK_NS 1000000000ull
 
 static KSTATE struct {
@@ -115,6 +116,9 @@ static void boot_mail(const struct mail_boot *m, u32 size)
         memory_set_limit(m->memory_max);
         kmalloc_set_limit(MAX(m->memory_max / 4, 4ul << 20)); /* files without contents, processes ... */
     }
+    if (m->tmpfs_max)
+        dpages_set_limit(MAX(m->tmpfs_max / PAGE_SIZE, 256ul));
+    files_set_max(m->files_max ? m->files_max + FILES_OWN : 0);
     u64 off = m->mounts_off;
     for (u32 i = 0; i < m->mount_count; i++) {
         const struct mail_mount *mm = (const void *)((const char *)m + off);

@@ -133,6 +133,7 @@ void notify_parent_locked(struct tgroup *tg);
 void vfork_release(struct task *t);
 /* The end of a task that has given back files and memory; last: nobody else of the group will do anything. May free t, tg. */
 void task_ended(struct task *t, struct tgroup *tg, bool last);
+u32 task_total(void); /* tasks there are */
 long put_rusage(uptr ru, u64 cpu_ns, u64 rss);
 
 /* Signals (signal.c) */
