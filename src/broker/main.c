@@ -138,10 +138,10 @@ static void finish(struct broker *b)
     if (!b->pid_namespace)
         while (kill(-b->zygote_pid, SIGKILL) == 0)
             ;
-    if (b->lock_fd >= 0) { /* as another uid we may not: then the runtime does it */
+    /* As another uid we may not: then the runtime does it. info.json stays: it tells whoever cleans up after a killed runtime which
+     * cgroups there are. */
+    if (b->lock_fd >= 0)
         unlinkat(b->lock_fd, "control", 0);
-        unlinkat(b->lock_fd, "info.json", 0);
-    }
 }
 
 static int prepare(struct broker *b)

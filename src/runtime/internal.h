@@ -37,6 +37,8 @@ struct harena_sandbox {
     char *views_dir[2]; /* of the packs of exec views, the system's and our own; NULL = none */
     int views;      /* socket to harena-views, -1 = not started */
     char *views_program;
+    char *kernel;   /* path of its binary */
+    char *report;   /* of its panic, with names */
 };
 
 /* Never NULL: without memory the program ends. */
@@ -88,6 +90,9 @@ void views_choose(struct harena_sandbox *s, const struct harena_config *c, struc
 u32 views_mount_flags(const struct harena_sandbox *s, const struct harena_mount *m); /* CTL_MOUNT_VIEWS* */
 void views_build(struct harena_sandbox *s, bool own, int fd);
 void views_close(struct harena_sandbox *s);
+
+/* symbols.c */
+char *symbols_add(const char *kernel, const char *report);
 
 /* watch.c */
 int process_lines(char *text, struct harena_process **out);

@@ -154,6 +154,7 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
     s->base_fd = state_base(err);
     if (s->base_fd < 0 || find_program(c->libexec, "harena-kernel", "../launch", kernel, err) < 0)
         goto fail;
+    s->kernel = strdup(kernel);
     if (c->anonymous)
         snprintf(s->name, sizeof(s->name), "%s", c->name ?: "harena");
     else if (state_create(s, c->name, &listener, err) < 0)
@@ -280,6 +281,12 @@ static void decode(struct harena_sandbox *s, struct harena_event *e)
             break;
         e->text += 8;
         e->text_size -= 8;
+        free(s->report);
+        s->report = strstr(e->text, "guest kernel panic: ") ? symbols_add(s->kernel, e->text) : NULL;
+        if (s->report) {
+            e->text = s->report;
+            e->text_size = strlen(s->report);
+        }
         break;
     }
 }
@@ -477,6 +484,8 @@ void harena_close(struct harena_sandbox *s)
     if (s->init_pidfd >= 0)
         close(s->init_pidfd);
     views_close(s);
+    free(s->kernel);
+    free(s->report);
     free(s->message);
     free(s);
 }

@@ -41,38 +41,13 @@ static KSTATE struct {
     u32 unknown[SYSCALL_COUNT];
     u32 nap; /* nobody wakes it */
     u64 look_at; /* for dead host processes */
-    bool panicked, booted;
+    bool booted;
 } boot;
 
 static struct r_control_guest *guest(void) { return (void *)(R_BASE + R_CONTROL_GUEST); }
 static struct r_control_broker *broker(void) { return (void *)(R_BASE + R_CONTROL_BROKER); }
 const struct mail_boot *boot_config(void) { return &boot.config; }
 void boot_count_unknown(u32 nr) { atomic_add(&boot.unknown[nr < SYSCALL_COUNT ? nr : SYSCALL_COUNT - 1], 1); }
-
-void panic(const char *f, ...)
-{
-    char text[512];
-    va_list ap;
-    va_start(ap, f);
-    int n = fmt_print(text, sizeof(text), "guest kernel panic: ");
-    fmt_vprint(text + n, sizeof(text) - (size_t)n, f, ap);
-    va_end(ap);
-    if (!__atomic_exchange_n(&boot.panicked, true, __ATOMIC_SEQ_CST))
-        broker_notify(WIRE_PANIC, 0, 0, 0, text, strlen(text));
-    host_exit_process(125);
-}
-
-void give_up(int status, const char *f, ...)
-{
-    char text[512];
-    va_list ap;
-    va_start(ap, f);
-    fmt_vprint(text, sizeof(text), f, ap);
-    va_end(ap);
-    if (!__atomic_exchange_n(&boot.panicked, true, __ATOMIC_SEQ_CST))
-        broker_notify(WIRE_PANIC, (u64)status, 0, 0, text, strlen(text));
-    host_exit_process(125);
-}
 
 void klog(const char *f, ...)
 {
