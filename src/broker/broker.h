@@ -294,8 +294,9 @@ void stream_close(struct broker *b, struct stream *s);
 int limits_begin(struct broker *b);
 int limits_check(struct broker *b, int wait_ms);
 u64 limits_output_room(const struct broker *b);
+void limits_take_memory(void);
 void limits_usage(struct broker *b, struct wire_usage *u);
-void limits_exceeded(struct broker *b, u32 status, const char *f, ...) printf_like(3, 4);
+void end_sandbox(struct broker *b, u32 status, const char *f, ...) printf_like(3, 4);
 
 /* control.c */
 int control_recv_config(struct broker *b);

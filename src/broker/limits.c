@@ -32,7 +32,7 @@
 #define SUM_SLACK (32ul << 20)
 #define UNKNOWN (~0ull)
 
-void limits_exceeded(struct broker *b, u32 status, const char *f, ...)
+void end_sandbox(struct broker *b, u32 status, const char *f, ...)
 {
     char text[256];
     va_list ap;
@@ -41,10 +41,26 @@ void limits_exceeded(struct broker *b, u32 status, const char *f, ...)
     va_start(ap, f);
     vsnprintf(text, sizeof(text), f, ap);
     va_end(ap);
+    spawn_kill(b); /* first: whatever else we do may wait for memory */
     link_error(b, status, "%s", text);
     b->status = status;
     b->main_done = true;
-    spawn_kill(b);
+}
+
+/* Takes the memory that serving needs now. Later the group may be at its limit, where each new page waits for the host's OOM
+ * killer: with a thousand processes that want memory, too, for seconds. */
+#define STACK_NEEDED (192u << 10)
+
+extern char _edata[], _end[];
+
+void limits_take_memory(void)
+{
+    volatile char stack[STACK_NEEDED];
+    for (u32 i = 0; i < STACK_NEEDED; i += PAGE_SIZE)
+        stack[i] = 0;
+    (void)stack[0];
+    for (volatile char *p = _edata; p < _end; p += PAGE_SIZE)
+        *p = *p;
 }
 
 /* ---- processors ---- */
@@ -237,7 +253,7 @@ static void check_cpu_time(struct broker *b, u64 used_ns)
 {
     u64 ms = b->config->cpu_time_ms;
     if (used_ns != UNKNOWN && used_ns / 1000000 >= ms)
-        limits_exceeded(b, 124, "used up its processor time of %llu.%03llu s; the sandbox was killed", (unsigned long long)ms / 1000,
+        end_sandbox(b, 124, "used up its processor time of %llu.%03llu s; the sandbox was killed", (unsigned long long)ms / 1000,
                         (unsigned long long)ms % 1000);
 }
 
@@ -250,9 +266,9 @@ static void check_memory(struct broker *b, u64 private_bytes)
     u64 segments = (u64)(k.st_blocks + d.st_blocks) * 512, files = (u64)d.st_blocks * 512, max = c->memory_max;
     bool alone = max && !(c->flags & CTL_CONFIG_CGROUP); /* nobody else counts */
     if (c->tmpfs_max && files > c->tmpfs_max + D_SLACK)
-        limits_exceeded(b, 137, "out of memory: the sandbox's files in memory reached their limit and it was killed; raise --tmpfs");
+        end_sandbox(b, 137, "out of memory: the sandbox's files in memory reached their limit and it was killed; raise --tmpfs");
     else if (alone && (segments > max || segments + private_bytes > max + max / 4 + SUM_SLACK))
-        limits_exceeded(b, 137, "out of memory: the sandbox reached its memory limit and was killed; raise --memory");
+        end_sandbox(b, 137, "out of memory: the sandbox reached its memory limit and was killed; raise --memory");
 }
 
 /* Called before each wait. Returns how long that may be, at most wait_ms (-1: for ever). */

@@ -59,7 +59,7 @@ static void zygote_event(struct broker *b)
 static void time_out(struct broker *b)
 {
     b->deadline_ns = 0;
-    limits_exceeded(b, 124, "timed out after %u.%03u s; the sandbox was killed", b->config->timeout_ms / 1000,
+    end_sandbox(b, 124, "timed out after %u.%03u s; the sandbox was killed", b->config->timeout_ms / 1000,
                     b->config->timeout_ms % 1000);
 }
 
@@ -221,6 +221,8 @@ static int start(struct broker *b)
     }
     u64 flags = NOTIF_SYNC_WAKE_UP;
     ioctl(b->listener.fd, NOTIF_SET_FLAGS, flags); /* older hosts: only slower */
+    if (b->config->memory_max)
+        limits_take_memory();
     control_watch(b, &b->listener, EPOLLIN);
     control_watch(b, &b->zygote, EPOLLIN);
     control_watch(b, &b->link->source, EPOLLIN);

@@ -77,9 +77,9 @@ static void serve_text(struct broker *b, struct request *r)
     switch (r->head.op) {
     case WIRE_PANIC: {
         b->status = r->head.arg[0] == 137 ? 137 : 125;
+        spawn_kill(b);
         link_error(b, b->status, "%s%s", r->head.arg[0] ? "" : "the guest kernel gave up, the sandbox ends; its report:\n", text);
         b->main_done = true;
-        spawn_kill(b);
         break;
     }
     case WIRE_STATS:

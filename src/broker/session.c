@@ -150,7 +150,7 @@ static bool pump_out(struct broker *b, struct stream *s)
         }
         u64 room = limits_output_room(b);
         if (!room) {
-            limits_exceeded(b, 153, "wrote more than %llu bytes of output; the sandbox was killed",
+            end_sandbox(b, 153, "wrote more than %llu bytes of output; the sandbox was killed",
                             (unsigned long long)b->limits.output_max);
             break;
         }
