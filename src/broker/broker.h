@@ -165,6 +165,24 @@ struct kernel_image {
     u64 entry;
 };
 
+/* ---- limits ---- */
+
+struct host_process { /* of the guest, as /proc shows it */
+    u32 pid;
+    u64 start; /* tells two with the same pid apart */
+    u64 ticks; /* of processor time */
+};
+
+struct limits {
+    int memory_fd, peak_fd, oom_fd, time_fd; /* files of cgroups; -1 = none */
+    u32 cpus;     /* the guest can use at a time */
+    u64 next_ns;  /* when to look next; 0 = never */
+    u64 output, output_max; /* bytes written; 0 = no limit */
+    u64 gone_ticks; /* of host processes that ended, as last seen */
+    struct host_process *seen;
+    u32 seen_count;
+};
+
 struct broker {
     int epoll_fd, k_fd, d_fd, r_fd;
     int kernel_fd;
@@ -208,6 +226,7 @@ struct broker {
     struct client *tracer;     /* one at most */
     u32 procs_next;
 
+    struct limits limits;
     u64 deadline_ns;           /* CLOCK_MONOTONIC; 0 = none */
     bool booted;
     bool ending;               /* the zygote was killed by us */
@@ -300,6 +319,14 @@ bool rings_pump(struct broker *b);
 void stream_init(struct stream *s, int fd, bool in);
 void stream_event(struct broker *b, struct stream *s);
 void stream_close(struct broker *b, struct stream *s);
+
+/* limits.c */
+int limits_begin(struct broker *b);
+int limits_check(struct broker *b, int wait_ms);
+u64 limits_output_room(const struct broker *b);
+void limits_take_memory(void);
+void limits_usage(struct broker *b, struct wire_usage *u);
+void end_sandbox(struct broker *b, u32 status, const char *f, ...) printf_like(3, 4);
 
 /* control.c */
 int control_recv_config(struct broker *b);

@@ -288,10 +288,7 @@ static int handle_message(struct broker *b, struct client *c)
             session_signal(b, s, number);
             return 1;
         }
-        link_error(b, 137, "killed by `harena kill`");
-        b->status = 137;
-        b->main_done = true;
-        spawn_kill(b);
+        end_sandbox(b, 137, "killed by `harena kill`");
         return 0;
     case CTL_PROCS: {
         struct mail_procs mail = { .h = { .type = MAIL_PROCS, .size = sizeof(mail) }, .token = ++b->procs_next };

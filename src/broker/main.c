@@ -26,7 +26,6 @@
 #include <unistd.h>
 
 #define LINK_FD 3
-#define MEMORY_CHECK_MS 250
 #define FREEZE_CHECK_MS 500
 #define NOTIF_SET_FLAGS SECCOMP_IOW(4, u64)
 #define NOTIF_SYNC_WAKE_UP 1ul
@@ -62,23 +61,8 @@ static void zygote_event(struct broker *b)
 static void time_out(struct broker *b)
 {
     b->deadline_ns = 0;
-    link_error(b, 124, "timed out after %u.%03u s; the sandbox was killed", b->config->timeout_ms / 1000,
-               b->config->timeout_ms % 1000);
-    b->status = 124;
-    b->main_done = true;
-    spawn_kill(b);
-}
-
-/* Without a cgroup nobody else counts the shared segments, files in memory above all. Looked at now and then. */
-static void check_memory(struct broker *b)
-{
-    struct stat k, d;
-    if (fstat(b->k_fd, &k) < 0 || fstat(b->d_fd, &d) < 0 || (u64)(k.st_blocks + d.st_blocks) * 512 <= b->config->memory_max)
-        return;
-    link_error(b, 137, "out of memory: the sandbox's files in memory reached its limit and it was killed; raise --memory");
-    b->status = 137;
-    b->main_done = true;
-    spawn_kill(b);
+    end_sandbox(b, 124, "timed out after %u.%03u s; the sandbox was killed", b->config->timeout_ms / 1000,
+                    b->config->timeout_ms % 1000);
 }
 
 static void dispatch(struct broker *b, struct source *s, u32 events)
@@ -94,7 +78,7 @@ static void dispatch(struct broker *b, struct source *s, u32 events)
         if (!b->booted && atomic_load_relaxed(&b->guest.ready)) {
             b->booted = true;
             if (b->link)
-                client_number(b->link, CTL_READY, b->pid_namespace ? 0 : b->zygote_pid);
+                client_send(b->link, CTL_READY, (u32[2]){ b->zygote_pid, b->pid_namespace }, 8);
         }
         break;
     case SOURCE_ZYGOTE:
@@ -131,12 +115,10 @@ static void serve(struct broker *b)
         }
         if (b->freeze.deadline_ns && (wait_ms < 0 || wait_ms > FREEZE_CHECK_MS))
             wait_ms = FREEZE_CHECK_MS;
-        bool checks = b->config->memory_max && !(b->config->flags & CTL_CONFIG_CGROUP);
-        if (checks && (wait_ms < 0 || wait_ms > MEMORY_CHECK_MS))
-            wait_ms = MEMORY_CHECK_MS;
+        wait_ms = limits_check(b, wait_ms);
+        if (b->main_done)
+            break;
         int n = epoll_wait(b->epoll_fd, e, ARRAY_COUNT(e), again ? 0 : wait_ms);
-        if (checks)
-            check_memory(b);
         if (n < 0 && errno != EINTR)
             break;
         for (int i = 0; i < n; i++)
@@ -161,10 +143,10 @@ static void finish(struct broker *b)
     if (!b->pid_namespace)
         while (kill(-b->zygote_pid, SIGKILL) == 0)
             ;
-    if (b->lock_fd >= 0) { /* as another uid we may not: then the runtime does it */
+    /* As another uid we may not: then the runtime does it. info.json stays: it tells whoever cleans up after a killed runtime which
+     * cgroups there are. */
+    if (b->lock_fd >= 0)
         unlinkat(b->lock_fd, "control", 0);
-        unlinkat(b->lock_fd, "info.json", 0);
-    }
 }
 
 static int prepare(struct broker *b)
@@ -185,7 +167,10 @@ static int prepare(struct broker *b)
     b->fs.own_uid = b->fs.outer_uid = b->outer_uid;
     if (b->was_root)
         b->fs.own_gid = b->outer_uid;
-    int r = setup_memory(b);
+    int r = limits_begin(b);
+    if (r < 0)
+        return r;
+    r = setup_memory(b);
     if (r < 0) {
         link_error(b, 125, "cannot make the sandbox's memory objects: %s", strerror(-r));
         return r;
@@ -243,6 +228,8 @@ static int start(struct broker *b)
     }
     u64 flags = NOTIF_SYNC_WAKE_UP;
     ioctl(b->listener.fd, NOTIF_SET_FLAGS, flags); /* older hosts: only slower */
+    if (b->config->memory_max)
+        limits_take_memory();
     control_watch(b, &b->listener, EPOLLIN);
     control_watch(b, &b->zygote, EPOLLIN);
     control_watch(b, &b->link->source, EPOLLIN);

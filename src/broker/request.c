@@ -77,9 +77,9 @@ static void serve_text(struct broker *b, struct request *r)
     switch (r->head.op) {
     case WIRE_PANIC: {
         b->status = r->head.arg[0] == 137 ? 137 : 125;
+        spawn_kill(b);
         link_error(b, b->status, "%s%s", r->head.arg[0] ? "" : "the guest kernel gave up, the sandbox ends; its report:\n", text);
         b->main_done = true;
-        spawn_kill(b);
         break;
     }
     case WIRE_STATS:
@@ -145,6 +145,10 @@ static void serve_life(struct broker *b, struct request *r)
     case WIRE_DUMPED:
         r->head.result = freeze_dumped(b, r);
         break;
+    case WIRE_USAGE:
+        limits_usage(b, (struct wire_usage *)r->reply);
+        r->head.reply_size = sizeof(struct wire_usage);
+        break;
     default:
         serve_text(b, r);
     }
@@ -171,7 +175,7 @@ static void serve_slot(struct broker *b, u32 slot, u32 seq, u64 notify_id)
                                       (ssize_t)(r.head.size - have))
             return;
         r.data[r.head.size] = 0;
-        if (r.head.op <= WIRE_TRACE)
+        if (r.head.op <= WIRE_USAGE)
             serve_life(b, &r);
         else
             hostfs_serve(b, &r);

@@ -149,11 +149,19 @@ static bool pump_out(struct broker *b, struct stream *s)
             if (s->armed)
                 break;
         }
+        u64 room = limits_output_room(b);
+        if (!room) {
+            end_sandbox(b, 153, "wrote more than %llu bytes of output; the sandbox was killed",
+                            (unsigned long long)b->limits.output_max);
+            break;
+        }
+        n = MIN(n, room);
         if (pread(b->r_fd, buffer, n, R_RINGS + (u64)s->ring * RING_SIZE + at) != (ssize_t)n)
             break;
         ssize_t w = stream_write(s, buffer, n);
         if (w > 0) {
             s->pos += w;
+            b->limits.output += w;
         } else if (w < 0 && errno == EAGAIN) {
             stream_arm(b, s);
             if (!s->pollable)

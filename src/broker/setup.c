@@ -158,10 +158,14 @@ static int fill_boot_mail(struct broker *b, struct mail_boot *m, u32 head)
     m->mounts_off = head;
     m->h = (struct mail_header){ .type = MAIL_BOOT, .size = at };
     m->wire_version = WIRE_VERSION;
-    m->flags = (c->flags & CTL_CONFIG_VERBOSE ? BOOT_VERBOSE : 0) | (c->flags & CTL_CONFIG_NO_PATCH ? BOOT_NO_PATCH : 0);
+    m->flags = (c->flags & CTL_CONFIG_VERBOSE ? BOOT_VERBOSE : 0) | (c->flags & CTL_CONFIG_NO_PATCH ? BOOT_NO_PATCH : 0) |
+               (b->limits.time_fd >= 0 ? BOOT_CPU_COUNT : 0);
     m->memory_max = c->memory_max;
     m->pids_max = c->pids_max;
-    m->cpu_count = sysconf(_SC_NPROCESSORS_ONLN);
+    m->cpu_count = b->limits.cpus;
+    m->cpus_milli = c->cpus_milli;
+    m->files_max = c->files_max;
+    m->tmpfs_max = c->tmpfs_max;
     getrandom(m->seed, sizeof(m->seed), 0);
     snprintf(m->hostname, sizeof(m->hostname), "%.64s", c->hostname);
     random_id(m->boot_id);

@@ -145,6 +145,7 @@ void vfork_release(struct task *t);
 bool vfork_parent_waits(const struct task *t, const struct regs *r); /* frozen in vfork */
 /* The end of a task that has given back files and memory; last: nobody else of the group will do anything. May free t, tg. */
 void task_ended(struct task *t, struct tgroup *tg, bool last);
+u32 task_total(void); /* tasks there are */
 long put_rusage(uptr ru, u64 cpu_ns, u64 rss);
 
 /* Signals (signal.c) */
