@@ -26,8 +26,14 @@ u64 monotonic_ns(void)
 
 int setup_rlimits(void)
 {
-    struct rlimit core = { 0, 0 }, files;
+    struct rlimit core = { 0, 0 }, files, file_size;
     setrlimit(RLIMIT_CORE, &core);
+    /* the segments are larger than what users limit files to */
+    if (!getrlimit(RLIMIT_FSIZE, &file_size) && file_size.rlim_cur != RLIM_INFINITY &&
+        setrlimit(RLIMIT_FSIZE, &(struct rlimit){ RLIM_INFINITY, RLIM_INFINITY }) < 0) {
+        file_size.rlim_cur = file_size.rlim_max;
+        setrlimit(RLIMIT_FSIZE, &file_size);
+    }
     if (!getrlimit(RLIMIT_NOFILE, &files)) {
         files.rlim_cur = MIN(files.rlim_max, (rlim_t)BROKER_HANDLE_MAX * 2);
         setrlimit(RLIMIT_NOFILE, &files);

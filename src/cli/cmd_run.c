@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cli/cli.h"
 #include "broker/control.h"
+#include "broker/secrets.h"
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
@@ -142,6 +143,8 @@ static const char *cwd_refusal(const char *cwd)
     for (size_t i = 0; i < ARRAY_COUNT(system_places); i++)
         if (is_or_contains(system_places[i], cwd) || is_or_contains(cwd, system_places[i]))
             return "it belongs to the system";
+    if (secret_path(cwd))
+        return "its name is one of a secret";
     return NULL;
 }
 
