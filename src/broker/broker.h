@@ -66,6 +66,8 @@ struct hostfs {
     uid_t outer_uid;
     uid_t own_uid; /* files of this user look like root's inside */
     gid_t own_gid;
+    const u64 *hidden; /* device, inode: further names of secrets; in the configuration */
+    u32 hidden_count;
     bool secret_told;        /* the user was told that secrets look empty */
     char secret_first[128]; /* about to be told: the first one met */
 };

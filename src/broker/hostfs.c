@@ -160,6 +160,9 @@ static int path_rules(const struct mount *m, const char *path)
         return 0;
     if (!name_allowed(m, path, strchrnul(path, '/') - path))
         return -ENOENT;
+    for (const char *p = m->allow ? path : NULL; p && (p = strstr(p, "private")); p += 7) /* below /etc/ssl and the like: keys */
+        if ((p == path || p[-1] == '/') && (!p[7] || p[7] == '/'))
+            return -ENOENT;
     int secret = m->ctl_flags & CTL_MOUNT_SECRETS ? secret_path(path) : 0;
     return secret < 0 ? -ENOENT : secret;
 }
@@ -231,15 +234,27 @@ static int open_path(struct hostfs *fs, struct mount *m, const char *path, int e
     return fd;
 }
 
+/* Is it a secret by another of its names? */
+static bool hidden_inode(const struct hostfs *fs, const struct mount *m, int fd)
+{
+    struct stat st;
+    if (!fs->hidden_count || !(m->ctl_flags & CTL_MOUNT_SECRETS) || fstat(fd, &st) < 0 || st.st_nlink < 2)
+        return false;
+    for (u32 i = 0; i < fs->hidden_count; i++)
+        if (fs->hidden[2 * i] == st.st_dev && fs->hidden[2 * i + 1] == st.st_ino)
+            return true;
+    return false;
+}
+
 /* Opens a checked path O_PATH. *hidden: it is a secret, to be shown empty. */
 int hostfs_walk(struct hostfs *fs, struct mount *m, const char *path, bool *hidden)
 {
     int rules = path_rules(m, path);
     if (rules < 0)
         return rules;
-    *hidden = rules;
     int fd = open_path(fs, m, path, 0);
-    if (fd >= 0 && rules && !fs->secret_told) {
+    *hidden = rules || (fd >= 0 && hidden_inode(fs, m, fd));
+    if (fd >= 0 && *hidden && !fs->secret_told) {
         snprintf(fs->secret_first, sizeof(fs->secret_first), "%s", path);
         fs->secret_told = true;
     }

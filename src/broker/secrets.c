@@ -81,3 +81,12 @@ int secret_path(const char *path)
         p = end + 1;
     }
 }
+
+bool secret_holder(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    for (size_t i = 0; i < ARRAY_COUNT(below); i++)
+        if (below[i][0][0] == '.' && same(below[i][0], name, strlen(name)))
+            return true;
+    return false;
+}

@@ -10,4 +10,14 @@
  * one is. */
 int secret_path(const char *path);
 
+/* Is the last component a directory of settings, some of whose names are secrets only there (.config, .cargo)? */
+bool secret_holder(const char *path);
+
+/* Device and inode of secrets that have further names: files with secrets' names directly in `dir`, or at their usual places below
+ * it (a home directory), or in directories with secrets' names. Appends to list; at most max in all. */
+struct secret_inode {
+    u64 dev, ino;
+};
+void secret_inodes(const char *dir, struct secret_inode *list, u32 *count, u32 max);
+
 #endif

@@ -146,6 +146,12 @@ static int fill_boot_mail(struct broker *b, struct mail_boot *m)
 {
     struct ctl_config *c = b->config;
     u32 at = sizeof(*m), in = c->mounts_off;
+    if (c->hidden_count) {
+        if (c->hidden_off % 8 || c->hidden_off > c->h.total || c->hidden_count > (c->h.total - c->hidden_off) / 16)
+            return -EINVAL;
+        b->fs.hidden = (const u64 *)((u8 *)c + c->hidden_off);
+        b->fs.hidden_count = c->hidden_count;
+    }
     for (u32 i = 0; i < c->mount_count; i++) {
         struct ctl_mount *cm = (void *)((u8 *)c + in);
         if (in < sizeof(*c) || in > c->h.total || c->h.total - in < sizeof(*cm) || cm->record_size < sizeof(*cm) + 2 ||
