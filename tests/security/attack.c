@@ -12,9 +12,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/quota.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/swap.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 #include "attack.h"
@@ -459,6 +471,8 @@ static void group_broker(void)
 
 /* ---- group honest: a read-only directory through the guest kernel's own calls ---- */
 
+static long pivot_root_to(const char *dir) { return syscall(SYS_pivot_root, dir, dir); }
+
 static int honest(void *arg)
 {
     const char *dir = arg;
@@ -486,6 +500,76 @@ static int honest(void *arg)
     char *p = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
     if (p != MAP_FAILED)
         NO(mprotect(p, 4096, 3));
+    /* attributes, flags, further ways to write, to name and to make */
+    int dirfd = open(dir, O_RDONLY | O_DIRECTORY), dirpath = open(dir, O_PATH), pipes[2], flags = 0;
+    struct sockaddr_un un = { .sun_family = AF_UNIX };
+    snprintf(un.sun_path, sizeof(un.sun_path), "%s/new", dir);
+    NO(setxattr(f, "user.x", "y", 1, 0)); NO(lsetxattr(f, "user.x", "y", 1, 0)); NO(fsetxattr(fd, "user.x", "y", 1, 0)); NO(setxattr(dir, "user.x", "y", 1, 0));
+    NO(setxattr(f, "security.capability", "y", 1, 0)); NO(setxattr(f, "trusted.x", "y", 1, 0)); NO(removexattr(f, "user.test")); NO(fremovexattr(fd, "user.test"));
+    NO(ioctl(fd, 0x40086602 /* FS_IOC_SETFLAGS */, &flags)); NO(ioctl(fd, 0x401c5820 /* FSSETXATTR */, &flags)); NO(ioctl(fd, 0x40049409 /* FICLONE */, fd));
+    NO(ioctl(fd, 0xc0185879 /* FITRIM */, &flags));
+    NO(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096)); NO(fallocate(fd, FALLOC_FL_COLLAPSE_RANGE, 0, 4096));
+    NO(fallocate(fd, FALLOC_FL_ZERO_RANGE, 0, 4096)); NO(posix_fallocate(fd, 0, 10) ? -1 : 0);
+    if (!pipe(pipes) && write(pipes[1], "x", 1) == 1)
+        NO(splice(pipes[0], NULL, fd, NULL, 1, 0));
+    NO(sendfile(fd, open("/proc/self/exe", O_RDONLY), NULL, 10)); NO(writev(fd, &(struct iovec){ "x", 1 }, 1)); NO(pwritev(fd, &(struct iovec){ "x", 1 }, 1, 0));
+    NO(fchmod(dirfd, 0777)); NO(fchmodat(dirfd, "marker", 0777, 0)); NO(fchmodat(dirpath, "marker", 0777, 0)); NO(syscall(452, dirfd, "marker", 0777, 0x100));
+    NO(fchownat(dirfd, "marker", 1, 1, AT_SYMLINK_NOFOLLOW)); NO(lchown(f, 1, 1)); NO(fchownat(path, "", 1, 1, AT_EMPTY_PATH)); NO(fchown(dirfd, 1, 1));
+    NO(utimensat(dirfd, "marker", t, AT_SYMLINK_NOFOLLOW)); NO(futimens(dirfd, t)); NO(utimes(f, NULL)); NO(syscall(SYS_utime, f, NULL));
+    NO(linkat(path, "", AT_FDCWD, g, AT_EMPTY_PATH)); NO(linkat(AT_FDCWD, fd_path, AT_FDCWD, g, AT_SYMLINK_FOLLOW)); NO(linkat(dirfd, "marker", dirfd, "new", 0));
+    NO(symlinkat("x", dirfd, "new")); NO(mkdirat(dirfd, "new", 0777)); NO(unlinkat(dirfd, "marker", 0)); NO(unlinkat(dirfd, "d", AT_REMOVEDIR)); NO(rmdir(dir));
+    NO(renameat(dirfd, "marker", dirfd, "new")); NO(renameat(dirpath, "d", dirpath, "new")); NO(renameat2(dirfd, "marker", dirfd, "d", RENAME_EXCHANGE));
+    NO(renameat2(dirfd, "marker", dirfd, "new", RENAME_WHITEOUT)); NO(rename("/tmp", g)); NO(link("/proc/self/exe", g));
+    NO(mknod(g, S_IFCHR | 0666, 0x103)); NO(mknod(g, S_IFIFO | 0666, 0)); NO(mknodat(dirfd, "new", S_IFSOCK | 0666, 0)); NO(mkfifoat(dirfd, "new", 0666));
+    NO(bind(socket(AF_UNIX, SOCK_STREAM, 0), (struct sockaddr *)&un, sizeof(un))); NO(creat(g, 0666)); NO(openat(dirfd, "new", O_CREAT | O_EXCL | O_WRONLY, 0666));
+    NO(openat(dirfd, ".", O_TMPFILE | O_WRONLY, 0666)); NO(openat(path, "", O_WRONLY)); NO(open("/proc/self/fd/0/../../../../ro/marker", O_WRONLY));
+    /* the guest's own mount may become writable; the broker's rules stay */
+    mount(NULL, dir, NULL, MS_REMOUNT, NULL);
+    NO(open(f, O_WRONLY)); NO(truncate(f, 0)); NO(creat(g, 0666)); NO(chmod(f, 0777)); NO(unlink(f)); NO(rename(f, g)); NO(utimensat(AT_FDCWD, f, t, 0));
+    NO(fcntl(fd, F_ADD_SEALS, 1)); NO(fcntl(fd, F_SETLEASE, F_WRLCK)); NO(acct(f)); NO(swapon(f, 0)); NO(quotactl(0, f, 0, NULL)); NO(pivot_root_to(dir));
+    if (fcntl(fd, F_SETFL, O_RDWR) == 0)
+        NO(write(fd, "x", 1));
+    /* names at the limits */
+    static char name[5000];
+    for (unsigned n = 254; n < 258; n++) {
+        snprintf(name, sizeof(name), "%s/%0*d", dir, n, 0);
+        NO(open(name, O_RDONLY)); NO(mkdir(name, 0777));
+    }
+    for (unsigned n = 4090; n < 4100; n++) {
+        memset(name, 'a', n);
+        memcpy(name, dir, strlen(dir));
+        for (unsigned k = strlen(dir); k < n; k += 2)
+            name[k] = '/';
+        name[n] = 0;
+        NO(open(name, O_RDONLY)); NO(mkdir(name, 0777)); NO(readlink(name, f, 1));
+    }
+    return bad != 0;
+}
+
+/* Set-id bits of host files are not shown, and what runs keeps its user. */
+static int set_id_files(void *arg)
+{
+    struct stat st;
+    char f[300];
+    snprintf(f, sizeof(f), "%s/set-id", (char *)arg);
+    return stat(f, &st) || (st.st_mode & 06000) || !(st.st_mode & 0111);
+}
+
+/* Devices, pipes and sockets of the host: named, never opened. */
+static int special_files(void *arg)
+{
+    static const char *const names[] = { "fifo", "device", "socket" };
+    int bad = 0;
+    for (unsigned i = 0; i < ARRAY_COUNT(names); i++) {
+        char f[300], x[4];
+        struct sockaddr_un un = { .sun_family = AF_UNIX };
+        snprintf(f, sizeof(f), "%s/%s", (char *)arg, names[i]);
+        snprintf(un.sun_path, sizeof(un.sun_path), "%s", f);
+        int fd = open(f, O_RDWR | O_NONBLOCK);
+        if (fd >= 0 && i != 0 && read(fd, x, 1) >= 0)
+            bad++;
+        bad += connect(socket(AF_UNIX, SOCK_STREAM, 0), (struct sockaddr *)&un, sizeof(un)) == 0;
+    }
     return bad != 0;
 }
 
@@ -612,6 +696,8 @@ int main(int argc, char **argv)
         group_broker();
     } else if (!strcmp(what, "honest")) {
         run_case("ro-calls", honest, (void *)arg);
+        run_case("set-id-files", set_id_files, (void *)arg);
+        run_case("special-files", special_files, (void *)arg);
     } else if (!strcmp(what, "open-many")) {
         return open_many();
     } else if (!strcmp(what, "bad-text")) {

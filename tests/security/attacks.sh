@@ -27,13 +27,15 @@ for m in ro ov rw; do
   ln -s / $m/link-root
   ln -s /proc $m/link-proc
   ln -s /proc/self/root $m/link-magic
+  cp /bin/true $m/set-id; chmod 6755 $m/set-id
   mkfifo $m/fifo
-  mknod $m/device c 1 3 2>/dev/null
+  mknod $m/device c 10 62 2>/dev/null
   python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' $m/socket
 done
 echo "the outside's secret" >secret
 truncate -s 1G ro/big
 chmod -R a+rX ro ov rw bin secret
+rm rw/set-id
 volumes=(-v "$work/bin:/w" -v "$work/ro:/ro" -v "$work/ov:/ov:overlay" -v "$work/rw:/rw:rw")
 snapshot() { find ro ov secret -printf '%p %s %m %U %n %T@ %C@ %l\n' | sort; }
 snapshot >before
