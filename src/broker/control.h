@@ -110,6 +110,7 @@ struct ctl_config {
     u32 kernel_off; /* path of the guest kernel's binary */
     u32 views_off;  /* paths of the packs of exec views, the system's and the sandbox's own; 0 = none */
     u32 views_own_off;
+    u32 hidden_off, hidden_count; /* pairs of u64: device and inode of files that mounts with CTL_MOUNT_SECRETS hide, too */
     u32 pad0;
     u64 tmpfs_max, output_max, cpu_time_ms; /* 0 = none */
     u32 cpus_milli, files_max;              /* 0 = none */
@@ -117,7 +118,7 @@ struct ctl_config {
     u64 cpuset[16];                         /* processors to run on; none = all */
     char name[64];
     char hostname[65];
-    char pad[7];
+    char pad[3];
 };
 #define CTL_CONFIG_VERBOSE 1u
 #define CTL_CONFIG_CGROUP 2u /* the limits hold without the broker's help */

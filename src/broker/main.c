@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@
 
 #define LINK_FD 3
 #define FREEZE_CHECK_MS 500
+#define GROUP_END_MS 2000
 #define NOTIF_SET_FLAGS SECCOMP_IOW(4, u64)
 #define NOTIF_SYNC_WAKE_UP 1ul
 
@@ -124,8 +126,9 @@ static void serve(struct broker *b)
         for (int i = 0; i < n; i++)
             dispatch(b, e[i].data.ptr, e[i].events);
         freeze_check(b);
+        requests_go_on(b);
         mail_pump(b);
-        again = rings_pump(b);
+        again = rings_pump(b) || b->requests_left;
         sessions_settle(b);
         event_flush(b);
     }
@@ -140,9 +143,10 @@ static void finish(struct broker *b)
         while (waitid(P_PIDFD, b->zygote.fd, &si, WEXITED) < 0 && errno == EINTR)
             ;
     }
+    /* dead ones that nobody reaps (a container's first process may not) count as there: not for ever */
     if (!b->pid_namespace)
-        while (kill(-b->zygote_pid, SIGKILL) == 0)
-            ;
+        for (int i = 0; i < GROUP_END_MS && kill(-b->zygote_pid, SIGKILL) == 0; i++)
+            poll(NULL, 0, 1);
     /* As another uid we may not: then the runtime does it. info.json stays: it tells whoever cleans up after a killed runtime which
      * cgroups there are. */
     if (b->lock_fd >= 0)
@@ -157,6 +161,7 @@ static int prepare(struct broker *b)
     signal(SIGQUIT, SIG_IGN); /* sent to the whole process group, by a terminal or timeout(1): the launcher passes them on */
     signal(SIGTERM, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a guest may write far, in its segments and files */
     umask(0);
     setup_rlimits();
     struct sysinfo info;
@@ -172,7 +177,8 @@ static int prepare(struct broker *b)
         return r;
     r = setup_memory(b);
     if (r < 0) {
-        link_error(b, 125, "cannot make the sandbox's memory objects: %s", strerror(-r));
+        link_error(b, 125, "cannot make the sandbox's memory objects: %s%s", strerror(-r),
+                   r == -EFBIG ? "; raise the limit of file sizes (ulimit -f unlimited)" : "");
         return r;
     }
     r = setup_boot_mail(b);
@@ -202,6 +208,9 @@ static int start(struct broker *b)
     int r = spawn_zygote(b, layers, sizeof(layers));
     if (r < 0)
         return r;
+    bool no_path = b->was_root && b->outer_uid; /* an empty root directory */
+    if (!confine_available() && !no_path)
+        strncat(layers, "no Landlock: a broker that was taken over could open this user's files\n", sizeof(layers) - strlen(layers) - 1);
     if (layers[0]) {
         if (b->config->flags & CTL_CONFIG_REQUIRE_LAYERS) {
             link_error(b, 125, "a protection layer is missing and --require-layers was given: %s", layers);
@@ -211,6 +220,8 @@ static int start(struct broker *b)
     }
     close(b->kernel_fd);
     r = setup_drop(b);
+    if (r >= 0)
+        r = confine(b);
     if (r >= 0)
         r = setup_filter(b);
     if (r < 0) {

@@ -26,8 +26,14 @@ u64 monotonic_ns(void)
 
 int setup_rlimits(void)
 {
-    struct rlimit core = { 0, 0 }, files;
+    struct rlimit core = { 0, 0 }, files, file_size;
     setrlimit(RLIMIT_CORE, &core);
+    /* the segments are larger than what users limit files to */
+    if (!getrlimit(RLIMIT_FSIZE, &file_size) && file_size.rlim_cur != RLIM_INFINITY &&
+        setrlimit(RLIMIT_FSIZE, &(struct rlimit){ RLIM_INFINITY, RLIM_INFINITY }) < 0) {
+        file_size.rlim_cur = file_size.rlim_max;
+        setrlimit(RLIMIT_FSIZE, &file_size);
+    }
     if (!getrlimit(RLIMIT_NOFILE, &files)) {
         files.rlim_cur = MIN(files.rlim_max, (rlim_t)BROKER_HANDLE_MAX * 2);
         setrlimit(RLIMIT_NOFILE, &files);
@@ -143,6 +149,12 @@ static int fill_boot_mail(struct broker *b, struct mail_boot *m, u32 head)
 {
     struct ctl_config *c = b->config;
     u32 at = head, in = c->mounts_off;
+    if (c->hidden_count) {
+        if (c->hidden_off % 8 || c->hidden_off > c->h.total || c->hidden_count > (c->h.total - c->hidden_off) / 16)
+            return -EINVAL;
+        b->fs.hidden = (const u64 *)((u8 *)c + c->hidden_off);
+        b->fs.hidden_count = c->hidden_count;
+    }
     for (u32 i = 0; i < c->mount_count; i++) {
         struct ctl_mount *cm = (void *)((u8 *)c + in);
         if (in < sizeof(*c) || in > c->h.total || c->h.total - in < sizeof(*cm) || cm->record_size < sizeof(*cm) + 2 ||

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cli/cli.h"
 #include "broker/control.h"
+#include "broker/secrets.h"
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
@@ -167,6 +168,26 @@ static bool is_or_contains(const char *dir, const char *path)
     return !strcmp(dir, "/") || (!strncmp(dir, path, n) && (!path[n] || path[n] == '/'));
 }
 
+/* Is cwd the home directory of a person (or of root), or does it hold one? HOME may be another's, or not set. */
+static bool holds_a_home(const char *cwd)
+{
+    char line[1024], *field[7], *rest;
+    FILE *f = fopen("/etc/passwd", "re");
+    bool holds = false;
+    while (f && !holds && fgets(line, sizeof(line), f)) {
+        u32 n = 0;
+        rest = line;
+        while (n < ARRAY_COUNT(field) && rest)
+            field[n++] = strsep(&rest, ":\n");
+        u32 uid = n >= 6 ? strtoul(field[2], NULL, 10) : 0;
+        if (n >= 6 && field[5][0] == '/' && field[5][1] && (!uid || (uid >= 1000 && uid != 65534)))
+            holds = is_or_contains(cwd, field[5]);
+    }
+    if (f)
+        fclose(f);
+    return holds;
+}
+
 /* Why the current directory should not be shown, or NULL. */
 static const char *cwd_refusal(const char *cwd)
 {
@@ -177,11 +198,17 @@ static const char *cwd_refusal(const char *cwd)
         return "it is the whole host";
     if (home && realpath(home, real) && is_or_contains(cwd, real))
         return "it is or holds your home directory";
+    if (holds_a_home(cwd))
+        return "it is or holds a home directory";
+    if (!strncmp(cwd, "/home/", 6) && !strchr(cwd + 6, '/'))
+        return "it is or holds a home directory";
     if (!strcmp(cwd, "/tmp") || !strcmp(cwd, "/var/tmp") || !strcmp(cwd, "/root") || !strcmp(cwd, "/home"))
         return "it is shared with other programs";
     for (size_t i = 0; i < ARRAY_COUNT(system_places); i++)
         if (is_or_contains(system_places[i], cwd) || is_or_contains(cwd, system_places[i]))
             return "it belongs to the system";
+    if (secret_path(cwd) || secret_holder(cwd))
+        return "its name is one of a secret";
     return NULL;
 }
 
@@ -218,6 +245,27 @@ static int mount_cwd(struct options *o)
     return 0;
 }
 
+/* Files in the current directory may be further names of secrets, here or in the home directory. */
+static void find_hidden(struct options *o)
+{
+    static struct secret_inode list[256];
+    char cwd[PATH_MAX];
+    const char *home = getenv("HOME");
+    bool hides = false;
+    for (u32 i = 0; i < o->mounts.count; i++)
+        hides |= o->mounts.list[i].hide_secrets;
+    if (!hides || !getcwd(cwd, sizeof(cwd)))
+        return;
+    secret_inodes(cwd, list, &o->config.hidden_count, ARRAY_COUNT(list));
+    if (home)
+        secret_inodes(home, list, &o->config.hidden_count, ARRAY_COUNT(list));
+    if (!strncmp(cwd, "/home/", 6) && strchr(cwd + 6, '/')) { /* sudo: the home of whoever works here */
+        *strchr(cwd + 6, '/') = 0;
+        secret_inodes(cwd, list, &o->config.hidden_count, ARRAY_COUNT(list));
+    }
+    o->config.hidden = &list[0].dev;
+}
+
 static int build_mounts(struct options *o)
 {
     static char source[PATH_MAX];
@@ -239,6 +287,7 @@ static int build_mounts(struct options *o)
         harena_mounts_system(&o->mounts);
         if (mount_cwd(o))
             return 125;
+        find_hidden(o);
     }
     for (u32 i = 0; i < o->volumes.count; i++) {
         struct harena_mount *v = &o->volumes.list[i];

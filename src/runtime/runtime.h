@@ -78,6 +78,8 @@ struct harena_config {
     const char *libexec;  /* directory of harena-broker and harena-kernel; NULL = search beside the running program */
     const struct harena_mount *mounts;
     u32 mount_count;
+    const u64 *hidden; /* device and inode of further files that mounts with hide_secrets show as empty */
+    u32 hidden_count;
 };
 
 struct harena_command {

@@ -97,6 +97,7 @@ static int send_config(struct harena_sandbox *s, const struct harena_config *c, 
     for (int i = 0; i < 2; i++)
         views_off[i] = views.path[i][0] ? block_string(&b, views.path[i]) : 0;
     block_add(&b, NULL, -b.size & 7);
+    u32 hidden_off = block_add(&b, c->hidden ? (const void *)c->hidden : "", c->hidden_count * 16);
     u32 mounts_off = b.size;
     for (u32 i = 0; i < c->mount_count; i++)
         add_mount(&b, &c->mounts[i], views_mount_flags(s, &c->mounts[i]));
@@ -104,6 +105,8 @@ static int send_config(struct harena_sandbox *s, const struct harena_config *c, 
     ((struct ctl_config *)b.data)->mounts_off = mounts_off;
     ((struct ctl_config *)b.data)->memory_group_off = memory_off;
     ((struct ctl_config *)b.data)->time_group_off = time_off;
+    ((struct ctl_config *)b.data)->hidden_off = hidden_off;
+    ((struct ctl_config *)b.data)->hidden_count = c->hidden_count;
     ((struct ctl_config *)b.data)->views_off = views_off[0];
     ((struct ctl_config *)b.data)->views_own_off = views_off[1];
     int fds[3] = { state_empty_dir(s->base_fd, err), listener, s->state_fd };

@@ -24,6 +24,9 @@ extern char exit_lo[], exit_jump[], exit_hi[], event_entry[], ret_to_user[];
 extern char gvdso_start[], gvdso_end[];
 extern const u64 kfixup_start[], kfixup_end[];
 
+#define USER_CS 0x33 /* the host's selectors, asm/segment.h there */
+#define USER_SS 0x2b
+
 u64 user_fixup(u64 ip)
 {
     for (const u64 *p = kfixup_start; p < kfixup_end; p += 2)
@@ -37,6 +40,13 @@ static bool in_kernel(const struct carrier *c, const struct sigcontext *s)
 {
     return (s->rip - KIMAGE_BASE < KIMAGE_SIZE && s->rip - (u64)gvdso_start >= (u64)(gvdso_end - gvdso_start)) ||
            c->kstack_top - s->rsp <= SLOT_KSTACK_SIZE;
+}
+
+/* A fault of guest code that jumped into the image: the kernel's own code has the carrier's stack, or the alternate one. */
+static bool stray(const struct carrier *c, const struct sigcontext *s, int sig)
+{
+    u64 slot = (u64)c - SLOT_CARRIER;
+    return sig != SIGURG && c->kstack_top - s->rsp > SLOT_KSTACK_SIZE && s->rsp - slot >= CARRIER_SIZE;
 }
 
 static void save_regs(const struct sigcontext *s, struct regs *r)
@@ -76,7 +86,7 @@ void trap_handler(int sig, struct siginfo *si, struct ucontext *uc)
     struct sigcontext *s = (struct sigcontext *)&uc->uc_mcontext;
     if (s->rip == (u64)exit_jump && sig == SIGSEGV) /* a non-canonical address: all registers are the guest's already */
         s->rip = c->exit_rip;
-    else if (in_kernel(c, s)) {
+    else if (in_kernel(c, s) && !stray(c, s, sig)) {
         kernel_event(c, sig, si, s);
         return;
     }
@@ -89,6 +99,8 @@ void trap_handler(int sig, struct siginfo *si, struct ucontext *uc)
     s->rsp = (u64)r;
     s->rip = (u64)event_entry;
     s->eflags &= ~0x40500ul; /* AC, DF, TF */
+    s->cs = USER_CS; /* the guest may have come from 32-bit code, or from a frame it forged */
+    s->ss = USER_SS;
 }
 
 void frames_redirect(struct mm *mm, const struct vview *w)
