@@ -121,6 +121,9 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
     s->base_fd = state_base(err);
     if (s->base_fd < 0 || find_program(c->libexec, "harena-kernel", "../launch", kernel, err) < 0)
         goto fail;
+    s->files = c->anonymous ? NULL : origin_files(kernel, c->mounts, c->mount_count);
+    snprintf(s->origin.snapshot, sizeof(s->origin.snapshot), "%s", c->snapshot ?: "");
+    snprintf(s->origin.snapshot_id, sizeof(s->origin.snapshot_id), "%s", c->snapshot_id ?: "");
     if (c->anonymous)
         snprintf(s->name, sizeof(s->name), "%s", c->name ?: "harena");
     else if (state_create(s, c->name, &listener, err) < 0)
@@ -420,6 +423,7 @@ void harena_close(struct harena_sandbox *s)
     if (s->base_fd >= 0)
         close(s->base_fd);
     views_close(s);
+    free(s->files);
     free(s->message);
     free(s);
 }
