@@ -372,6 +372,16 @@ static int already(const char *where, struct harena_error *err)
     return -1;
 }
 
+int store_check_free(struct store *s, const struct store_save *o, struct harena_error *err)
+{
+    struct place p;
+    if (place_find(s, o->where, &p, err) < 0)
+        return -1;
+    int r = exists(&p) && !o->replace ? already(o->where, err) : 0;
+    place_close(s, &p);
+    return r;
+}
+
 /* temporary -> its place. What was there, when it is to be replaced, lies at the temporary name afterwards. */
 static int put_in_place(const struct store_save *o, const struct place *p, const char *temporary, bool *replaced, struct harena_error *err)
 {

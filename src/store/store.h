@@ -63,6 +63,8 @@ struct store_info {
     bool broken;  /* its manifest cannot be read: only the name, the time and the sizes are there */
 };
 
+/* Would store_save fail at once because the name is taken or not valid? */
+int store_check_free(struct store *s, const struct store_save *o, struct harena_error *err);
 int store_save(struct store *s, const struct store_save *o, struct store_info *out, struct harena_error *err);
 
 struct store_loaded {
