@@ -21,7 +21,7 @@
 #include "tty/tty.h"
 
 /* Kept in kernel state: named, so that a snapshot can say what it means (store/kernel.h). */
-static const char pts_name[] = "pts";
+static const char pts_driver_name[] = "pts";
 static const char tty_name[] = "tty";
 
 #define PTS_MAX 1024u
@@ -420,7 +420,7 @@ long tty_init(void)
         u32 mode, minor;
     } nodes[] = {{"tty", 0666, 0}, {"console", 0620, 1}, {"ptmx", 0666, 2}, {"pts/ptmx", 0666, 2}};
 
-    long r = register_chrdev(PTS_MAJOR, 0, PTS_MAX, &pts_dev_fops, pts_name);
+    long r = register_chrdev(PTS_MAJOR, 0, PTS_MAX, &pts_dev_fops, pts_driver_name);
     if (!r)
         r = register_chrdev(TTY_MAJOR, 0, 3, &tty_dev_fops, tty_name);
     for (u32 i = 0; i < ARRAY_COUNT(nodes) && !r; i++) {
