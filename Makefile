@@ -1,6 +1,6 @@
 # Thin front of meson: installs what is missing (Debian 12), builds, runs, tests.
 BUILD ?= build
-.PHONY: all deps run test clean compat
+.PHONY: all deps run test clean compat trusted-base
 
 all: $(BUILD)/build.ninja
 	@tools/refresh $(BUILD)
@@ -28,3 +28,7 @@ bench: all
 
 compat:
 	@tools/gen_compat.py .
+
+# the size of what isolation rests on
+trusted-base:
+	@tools/trusted_base

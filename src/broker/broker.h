@@ -22,6 +22,7 @@
 #define BROKER_HANDLE_MAX 4096
 #define BROKER_SESSION_MAX (RING_COUNT / 3)
 #define BROKER_CLIENT_MAX 32
+#define BROKER_MAIL_MAX 256 /* mails that wait for a guest which does not take them */
 #define BROKER_READ_MAX (1u << 20) /* bytes one WIRE_READ or WIRE_WRITE moves at most */
 
 enum source_kind { SOURCE_NONE, SOURCE_LISTENER, SOURCE_ZYGOTE, SOURCE_CONTROL, SOURCE_CLIENT, SOURCE_STREAM };
@@ -38,6 +39,7 @@ struct mount {
     u32 kind, flags, ctl_flags;
     bool writable;
     dev_t dev;
+    u64 mount_id; /* 0 = not known */
     char *allow; /* NUL terminated names, then an empty one; NULL = all */
     struct ctl_mount *record; /* the configuration's record */
     u8 views;     /* files may have exec views: 1 + index of struct views; 0 = none */
@@ -64,6 +66,10 @@ struct hostfs {
     uid_t outer_uid;
     uid_t own_uid; /* files of this user look like root's inside */
     gid_t own_gid;
+    const u64 *hidden; /* device, inode: further names of secrets; in the configuration */
+    u32 hidden_count;
+    bool secret_told;        /* the user was told that secrets look empty */
+    char secret_first[128]; /* about to be told: the first one met */
 };
 
 /* ---- exec views ---- */
@@ -165,6 +171,24 @@ struct kernel_image {
     u64 entry;
 };
 
+/* ---- limits ---- */
+
+struct host_process { /* of the guest, as /proc shows it */
+    u32 pid;
+    u64 start; /* tells two with the same pid apart */
+    u64 ticks; /* of processor time */
+};
+
+struct limits {
+    int memory_fd, peak_fd, oom_fd, time_fd; /* files of cgroups; -1 = none */
+    u32 cpus;     /* the guest can use at a time */
+    u64 next_ns;  /* when to look next; 0 = never */
+    u64 output, output_max; /* bytes written; 0 = no limit */
+    u64 gone_ticks; /* of host processes that ended, as last seen */
+    struct host_process *seen;
+    u32 seen_count;
+};
+
 struct broker {
     int epoll_fd, k_fd, d_fd, r_fd;
     int kernel_fd;
@@ -195,9 +219,12 @@ struct broker {
 
     struct r_control_guest guest; /* last copy of the guest's page */
     u32 done_seq[REQ_SLOTS];
+    u32 slot_next;             /* where serving begins */
+    bool requests_left;        /* not all were served: others wait */
     u32 event_seq;
     bool event_due;
     u32 mail_seq;
+    u32 mail_count; /* waiting */
     struct mail_item *mail_first, **mail_last;
 
     struct hostfs fs;
@@ -208,6 +235,7 @@ struct broker {
     struct client *tracer;     /* one at most */
     u32 procs_next;
 
+    struct limits limits;
     u64 deadline_ns;           /* CLOCK_MONOTONIC; 0 = none */
     bool booted;
     bool ending;               /* the zygote was killed by us */
@@ -233,6 +261,10 @@ int setup_drop(struct broker *b);
 int setup_filter(struct broker *b);
 u64 monotonic_ns(void);
 
+/* confine.c */
+bool confine_available(void);
+int confine(struct broker *b);
+
 /* idmap.c */
 int idmap_namespace(uid_t outer);
 int idmap_open(int userns, const char *path);
@@ -247,6 +279,7 @@ void spawn_kill(struct broker *b);
 int doorbell_serve(struct broker *b);
 int guest_refresh(struct broker *b);
 u32 requests_serve(struct broker *b, u64 hint, u64 notify_id);
+void requests_go_on(struct broker *b);
 void event_flush(struct broker *b);
 
 struct request { /* our copy of a slot, answered in place */
@@ -260,7 +293,6 @@ struct request { /* our copy of a slot, answered in place */
 void hostfs_init(struct hostfs *fs);
 int hostfs_mount(struct hostfs *fs, struct ctl_mount *record, const char *source, char *allow);
 void hostfs_serve(struct broker *b, struct request *r);
-bool hostfs_is_secret(const char *name, size_t size);
 int hostfs_check_path(const char *path, size_t size);
 int hostfs_walk(struct hostfs *fs, struct mount *m, const char *path, bool *hidden);
 int hostfs_reopen(struct hostfs *fs, int fd, int flags);
@@ -294,12 +326,20 @@ struct session *session_find(struct broker *b, u32 id);
 void session_exit(struct broker *b, struct session *s, u32 status);
 void session_signal(struct broker *b, struct session *s, u32 signal);
 void sessions_settle(struct broker *b);
-void mail_post(struct broker *b, struct session *s, const void *data, u32 size);
+bool mail_post(struct broker *b, struct session *s, const void *data, u32 size);
 void mail_pump(struct broker *b);
 bool rings_pump(struct broker *b);
 void stream_init(struct stream *s, int fd, bool in);
 void stream_event(struct broker *b, struct stream *s);
 void stream_close(struct broker *b, struct stream *s);
+
+/* limits.c */
+int limits_begin(struct broker *b);
+int limits_check(struct broker *b, int wait_ms);
+u64 limits_output_room(const struct broker *b);
+void limits_take_memory(void);
+void limits_usage(struct broker *b, struct wire_usage *u);
+void end_sandbox(struct broker *b, u32 status, const char *f, ...) printf_like(3, 4);
 
 /* control.c */
 int control_recv_config(struct broker *b);

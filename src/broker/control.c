@@ -288,16 +288,12 @@ static int handle_message(struct broker *b, struct client *c)
             session_signal(b, s, number);
             return 1;
         }
-        link_error(b, 137, "killed by `harena kill`");
-        b->status = 137;
-        b->main_done = true;
-        spawn_kill(b);
+        end_sandbox(b, 137, "killed by `harena kill`");
         return 0;
     case CTL_PROCS: {
         struct mail_procs mail = { .h = { .type = MAIL_PROCS, .size = sizeof(mail) }, .token = ++b->procs_next };
         c->procs_token = mail.token;
-        mail_post(b, NULL, &mail, sizeof(mail));
-        return 0;
+        return mail_post(b, NULL, &mail, sizeof(mail)) ? 0 : -EAGAIN;
     }
     case CTL_TRACE: {
         if (size != sizeof(struct ctl_trace))
@@ -328,7 +324,7 @@ void control_event(struct broker *b, struct client *c)
                 char text[128];
             } body = { .status = 125 };
             int n = snprintf(body.text, sizeof(body.text), "the sandbox refused the request: %s",
-                             r == -EAGAIN ? "too many sessions" : r == -EBUSY ? "somebody traces it already" : strerror(-r));
+                             r == -EAGAIN ? "too many sessions, or its kernel takes no orders" : r == -EBUSY ? "somebody traces it already" : strerror(-r));
             client_send(c, CTL_ERROR, &body, 8 + n);
         }
         message_done(c);

@@ -82,7 +82,9 @@ void enter_kernel(const struct kernel_image *k, const struct launch_args *a)
 {
     if (&__rseq_size && __rseq_size)
         syscall(SYS_rseq, (char *)__builtin_thread_pointer() + __rseq_offset, MAX(__rseq_size, 32u), 1, 0x53053053);
-    /* no address of ours is handed on in a register */
+    /* no address or data of ours is handed on in a register: vector state as after an exec, then the general ones */
+    static u8 initial[576] __attribute__((aligned(64))) = { [24] = 0x80, 0x1f }; /* mxcsr; XSTATE_BV = 0: all initial */
+    __asm__ volatile("xrstor %0" ::"m"(initial), "a"(~0u), "d"(~0u));
     __asm__ volatile("xor %%ebp,%%ebp; xor %%ebx,%%ebx; xor %%r12d,%%r12d; xor %%r13d,%%r13d; xor %%r14d,%%r14d;"
                      "xor %%r15d,%%r15d; jmp *%%rax" ::"a"(k->entry), "D"(a)
                      : "memory");

@@ -1,5 +1,5 @@
 /* The broker's own seccomp filter: what it needs to serve, nothing that starts programs, makes sockets, changes ids or
- * maps code. Everything else kills the broker, and with it (PDEATHSIG) the sandbox.
+ * maps code. Names are opened relative to descriptors only; where those may lead is Landlock's part (confine.c). Everything else kills the broker, and with it (PDEATHSIG) the sandbox.
  *
  * An entry may ask for a value of one argument (its low 32 bits) - several entries for a call are alternatives. Signals go to the
  * sandbox's first process or its group only: the filter is made when they are known. */
@@ -20,7 +20,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum check { ANY, EQUALS, NO_BITS, ZYGOTE_FD, ZYGOTE_GROUP };
+enum check { ANY, EQUALS, DIFFERS, NO_BITS, ZYGOTE_FD, ZYGOTE_GROUP };
 
 struct rule {
     u16 nr;
@@ -36,13 +36,14 @@ static const struct rule rules[] = {
     { SYS_ioctl, EQUALS, 1, (u32)SECCOMP_IOCTL_NOTIF_SEND },
     { SYS_pread64, ANY, 0, 0 },
     { SYS_pwrite64, ANY, 0, 0 },
-    { SYS_openat2, ANY, 0, 0 }, /* beneath the mounts' roots: its flags lie in memory, out of a filter's sight */
+    { SYS_openat2, DIFFERS, 0, (u32)AT_FDCWD }, /* beneath the mounts' roots: its flags lie in memory, out of a filter's sight */
     { SYS_fstat, ANY, 0, 0 },
-    { SYS_newfstatat, ANY, 0, 0 },
+    { SYS_newfstatat, DIFFERS, 0, (u32)AT_FDCWD },
+    { SYS_statx, EQUALS, 2, AT_EMPTY_PATH },
     { SYS_close, ANY, 0, 0 },
-    { SYS_openat, ANY, 0, 0 },
+    { SYS_openat, DIFFERS, 0, (u32)AT_FDCWD },
     { SYS_getdents64, ANY, 0, 0 },
-    { SYS_readlinkat, ANY, 0, 0 },
+    { SYS_readlinkat, DIFFERS, 0, (u32)AT_FDCWD },
     { SYS_read, ANY, 0, 0 },
     { SYS_write, ANY, 0, 0 },
     { SYS_recvfrom, ANY, 0, 0 },
@@ -63,13 +64,13 @@ static const struct rule rules[] = {
     { SYS_fcntl, EQUALS, 1, F_SETFD }, /* musl sets FD_CLOEXEC once more after it */
     { SYS_ftruncate, ANY, 0, 0 },
     { SYS_fsync, ANY, 0, 0 },
-    { SYS_fchmodat, ANY, 0, 0 },
-    { SYS_utimensat, ANY, 0, 0 },
-    { SYS_mkdirat, ANY, 0, 0 },
-    { SYS_symlinkat, ANY, 0, 0 },
-    { SYS_linkat, ANY, 0, 0 },
-    { SYS_unlinkat, ANY, 0, 0 },
-    { SYS_renameat2, ANY, 0, 0 },
+    { SYS_fchmodat, DIFFERS, 0, (u32)AT_FDCWD },
+    { SYS_utimensat, DIFFERS, 0, (u32)AT_FDCWD },
+    { SYS_mkdirat, DIFFERS, 0, (u32)AT_FDCWD },
+    { SYS_symlinkat, DIFFERS, 1, (u32)AT_FDCWD },
+    { SYS_linkat, DIFFERS, 0, (u32)AT_FDCWD },
+    { SYS_unlinkat, DIFFERS, 0, (u32)AT_FDCWD },
+    { SYS_renameat2, DIFFERS, 0, (u32)AT_FDCWD },
     { SYS_fstatfs, ANY, 0, 0 },
     { SYS_accept4, ANY, 0, 0 },
     { SYS_kill, ZYGOTE_GROUP, 0, 0 },
@@ -117,6 +118,8 @@ static void emit_call(const struct rule *r, u32 count)
             emit(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, -broker->zygote_pid);
         else if (r[i].check == EQUALS)
             emit(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, r[i].value);
+        else if (r[i].check == DIFFERS)
+            emit(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, r[i].value);
         else
             emit(BPF_JMP | BPF_JSET | BPF_K, 1, 0, r[i].value);
         emit(BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW);

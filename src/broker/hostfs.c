@@ -6,12 +6,13 @@
  * looked at with fstat; only regular files are opened for data, through /proc/self/fd, so that neither opening a FIFO can
  * block nor opening a device can have an effect, and nothing can change between check and use.
  *
- * Secrets: in a mount with CTL_MOUNT_SECRETS, files and directories with the names of hostfs_is_secret() look empty and
+ * Secrets: in a mount with CTL_MOUNT_SECRETS, files and directories with names of secrets (secrets.c) look empty and
  * cannot be written, replaced, renamed or linked. An allow-list restricts the first component.
  *
  * Ownership: mounts live for the broker's life; a handle owns its descriptor. Errors: negative errno. */
 #define _GNU_SOURCE
 #include "broker/broker.h"
+#include "broker/secrets.h"
 #include "wire/view_pin.h"
 #include <dirent.h>
 #include <errno.h>
@@ -32,6 +33,7 @@
 /* Descriptors a guest's files never take: mounts, streams and clients need some, so that `harena kill` and `exec` get through. */
 #define RESERVED_FDS (BROKER_MOUNT_MAX + BROKER_CLIENT_MAX + 3 * BROKER_SESSION_MAX + 32)
 
+#define STATX_MNT_ID_WANTED 0x1000u /* STATX_MNT_ID of linux/stat.h */
 #define RESOLVE_ALL (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV)
 
 void hostfs_init(struct hostfs *fs)
@@ -72,6 +74,8 @@ static bool fs_type_allowed(long type)
     return false;
 }
 
+static u64 mount_id(int fd);
+
 int hostfs_mount(struct hostfs *fs, struct ctl_mount *record, const char *source, char *allow)
 {
     if (fs->mount_count == BROKER_MOUNT_MAX)
@@ -111,41 +115,13 @@ int hostfs_mount(struct hostfs *fs, struct ctl_mount *record, const char *source
     *m = (struct mount){ .root = fd, .kind = record->kind, .flags = record->flags, .ctl_flags = record->ctl_flags,
                          .writable = !(record->flags & (MOUNT_READONLY | MOUNT_OVERLAY)), .dev = st.st_dev,
                          .allow = allow, .record = record };
+    m->mount_id = mount_id(fd);
     if (!m->writable && view_fs_pins(sf.f_type, sf.f_flags & ST_RDONLY))
         m->views = record->ctl_flags & CTL_MOUNT_VIEWS ? 1 : record->ctl_flags & CTL_MOUNT_VIEWS_OWN ? 2 : 0;
     return fs->mount_count++;
 }
 
 /* ---- names ---- */
-
-bool hostfs_is_secret(const char *name, size_t size)
-{
-    static const char *const whole[] = {
-        ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".my.cnf",
-        ".git-credentials", ".env", ".envrc", ".vault-token", ".htpasswd", ".boto", ".s3cfg", ".terraformrc",
-        "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "credentials.json", "service-account.json", "secrets.yml",
-        "secrets.yaml", "secrets.json", ".bash_history", ".zsh_history", ".python_history",
-        ".password-store", "id_ecdsa_sk", "id_ed25519_sk", "application_default_credentials.json", "credentials.db",
-    };
-    static const char *const endings[] = { ".pem", ".key", ".p12", ".pfx", ".jks", ".kdbx", ".keystore", ".ppk" };
-    for (size_t i = 0; i < ARRAY_COUNT(whole); i++)
-        if (strlen(whole[i]) == size && !memcmp(whole[i], name, size))
-            return true;
-    if (size > 5 && !memcmp(name, ".env.", 5)) {
-        /* templates are meant to be read */
-        static const char *const open_ones[] = { "example", "sample", "template", "dist" };
-        for (size_t i = 0; i < ARRAY_COUNT(open_ones); i++)
-            if (size - 5 == strlen(open_ones[i]) && !memcmp(name + 5, open_ones[i], size - 5))
-                return false;
-        return true;
-    }
-    for (size_t i = 0; i < ARRAY_COUNT(endings); i++) {
-        size_t n = strlen(endings[i]);
-        if (size > n && !memcmp(name + size - n, endings[i], n))
-            return true;
-    }
-    return false;
-}
 
 /* `size` bytes include the NUL, which must be the only one. */
 int hostfs_check_path(const char *path, size_t size)
@@ -182,20 +158,29 @@ static int path_rules(const struct mount *m, const char *path)
 {
     if (!*path || (!m->allow && !(m->ctl_flags & CTL_MOUNT_SECRETS)))
         return 0;
-    bool first = true;
-    for (const char *p = path;; first = false) {
-        const char *end = strchrnul(p, '/');
-        if (first && !name_allowed(m, p, end - p))
+    if (!name_allowed(m, path, strchrnul(path, '/') - path))
+        return -ENOENT;
+    for (const char *p = m->allow ? path : NULL; p && (p = strstr(p, "private")); p += 7) /* below /etc/ssl and the like: keys */
+        if ((p == path || p[-1] == '/') && (!p[7] || p[7] == '/'))
             return -ENOENT;
-        if ((m->ctl_flags & CTL_MOUNT_SECRETS) && hostfs_is_secret(p, end - p))
-            return *end ? -ENOENT : 1;
-        if (!*end)
-            return 0;
-        p = end + 1;
-    }
+    int secret = m->ctl_flags & CTL_MOUNT_SECRETS ? secret_path(path) : 0;
+    return secret < 0 ? -ENOENT : secret;
 }
 
 /* ---- opening ---- */
+
+/* The number of the mount an open file lies on, which a bind mount of the same file system does not share; 0 when the host (before
+ * Linux 5.8) does not tell. */
+static u64 mount_id(int fd)
+{
+    struct {
+        u32 mask, rest[63];
+    } sx = { 0 }; /* struct statx; stx_mnt_id at byte 144 */
+    u64 id = 0;
+    if (syscall(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_MNT_ID_WANTED, &sx) == 0 && sx.mask & STATX_MNT_ID_WANTED)
+        memcpy(&id, (u8 *)&sx + 144, sizeof(id));
+    return id;
+}
 
 /* One component at a time: openat2 is missing, or everybody must be allowed to search each directory. */
 static int walk_components(struct mount *m, const char *path, bool everybody)
@@ -215,7 +200,8 @@ static int walk_components(struct mount *m, const char *path, bool everybody)
             break;
         }
         struct stat st;
-        error = fstat(at, &st) < 0 || st.st_dev != m->dev ? EXDEV : *end && everybody && !(st.st_mode & S_IXOTH) ? EACCES : 0;
+        error = fstat(at, &st) < 0 || st.st_dev != m->dev || (m->mount_id && mount_id(at) != m->mount_id) ? EXDEV
+                : *end && everybody && !(st.st_mode & S_IXOTH) ? EACCES : 0;
         if (error) {
             close(at);
             errno = error;
@@ -248,14 +234,31 @@ static int open_path(struct hostfs *fs, struct mount *m, const char *path, int e
     return fd;
 }
 
+/* Is it a secret by another of its names? */
+static bool hidden_inode(const struct hostfs *fs, const struct mount *m, int fd)
+{
+    struct stat st;
+    if (!fs->hidden_count || !(m->ctl_flags & CTL_MOUNT_SECRETS) || fstat(fd, &st) < 0 || st.st_nlink < 2)
+        return false;
+    for (u32 i = 0; i < fs->hidden_count; i++)
+        if (fs->hidden[2 * i] == st.st_dev && fs->hidden[2 * i + 1] == st.st_ino)
+            return true;
+    return false;
+}
+
 /* Opens a checked path O_PATH. *hidden: it is a secret, to be shown empty. */
 int hostfs_walk(struct hostfs *fs, struct mount *m, const char *path, bool *hidden)
 {
     int rules = path_rules(m, path);
     if (rules < 0)
         return rules;
-    *hidden = rules;
-    return open_path(fs, m, path, 0);
+    int fd = open_path(fs, m, path, 0);
+    *hidden = rules || (fd >= 0 && hidden_inode(fs, m, fd));
+    if (fd >= 0 && *hidden && !fs->secret_told) {
+        snprintf(fs->secret_first, sizeof(fs->secret_first), "%s", path);
+        fs->secret_told = true;
+    }
+    return fd;
 }
 
 /* Of the system's directories only what everybody may read is shown: whoever started us may be root, or in a group that owns
@@ -436,8 +439,11 @@ static bool convert_dirents(const struct mount *m, bool at_root, const u8 *buffe
             struct wire_dirent *w = (void *)(r->reply + r->head.reply_size);
             memset(w, 0, record);
             *w = (struct wire_dirent){ .ino = d->ino, .record_size = record, .type = d->type, .name_size = n };
-            if ((m->ctl_flags & CTL_MOUNT_SECRETS) && d->type != DT_DIR && hostfs_is_secret(d->name, n))
-                w->type = DT_REG;
+            char path[4096 + 256];
+            if ((m->ctl_flags & CTL_MOUNT_SECRETS) && d->type != DT_DIR) {
+                snprintf(path, sizeof(path), "%.4095s/%.255s", (char *)r->data, d->name);
+                w->type = secret_path(path) ? DT_REG : d->type;
+            }
             memcpy(w->name, d->name, n);
             r->head.reply_size += record;
         }
@@ -698,6 +704,12 @@ void hostfs_serve(struct broker *b, struct request *r)
         result = op_lookup_many(b, r, m);
     } else {
         result = -ENOSYS;
+    }
+    if (fs->secret_first[0]) { /* once, at the first one that is met */
+        char text[4 * sizeof(fs->secret_first) + 1];
+        escape_text(text, sizeof(text), fs->secret_first, strlen(fs->secret_first));
+        link_note(b, "%s looks empty in the sandbox, as do other files with names of secrets; --show-secrets shows them", text);
+        fs->secret_first[0] = 0;
     }
     r->head.result = result;
 }

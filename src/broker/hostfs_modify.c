@@ -5,6 +5,7 @@
  * stripped; owners cannot be changed. Secrets cannot be created, replaced, renamed, linked or removed. */
 #define _GNU_SOURCE
 #include "broker/broker.h"
+#include "broker/secrets.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -29,7 +30,7 @@ static s32 open_parent(struct hostfs *fs, struct mount *m, char *path, struct pl
         return -EBUSY; /* the root itself */
     char *slash = strrchr(path, '/');
     p->name = slash ? slash + 1 : path;
-    if ((m->ctl_flags & CTL_MOUNT_SECRETS) && hostfs_is_secret(p->name, strlen(p->name)))
+    if ((m->ctl_flags & CTL_MOUNT_SECRETS) && secret_path(path))
         return -EACCES;
     if (slash)
         *slash = 0;

@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define TURN_NS 10000000ull
 #define FIRST_READ (sizeof(struct wire_request) + 464) /* head and what most requests carry, one pread */
 
 /* Copies the guest's control page. */
@@ -77,9 +78,9 @@ static void serve_text(struct broker *b, struct request *r)
     switch (r->head.op) {
     case WIRE_PANIC: {
         b->status = r->head.arg[0] == 137 ? 137 : 125;
+        spawn_kill(b);
         link_error(b, b->status, "%s%s", r->head.arg[0] ? "" : "the guest kernel gave up, the sandbox ends; its report:\n", text);
         b->main_done = true;
-        spawn_kill(b);
         break;
     }
     case WIRE_STATS:
@@ -145,6 +146,10 @@ static void serve_life(struct broker *b, struct request *r)
     case WIRE_DUMPED:
         r->head.result = freeze_dumped(b, r);
         break;
+    case WIRE_USAGE:
+        limits_usage(b, (struct wire_usage *)r->reply);
+        r->head.reply_size = sizeof(struct wire_usage);
+        break;
     default:
         serve_text(b, r);
     }
@@ -171,7 +176,7 @@ static void serve_slot(struct broker *b, u32 slot, u32 seq, u64 notify_id)
                                       (ssize_t)(r.head.size - have))
             return;
         r.data[r.head.size] = 0;
-        if (r.head.op <= WIRE_TRACE)
+        if (r.head.op <= WIRE_USAGE)
             serve_life(b, &r);
         else
             hostfs_serve(b, &r);
@@ -194,28 +199,47 @@ static bool is_grant(struct broker *b, u32 slot)
     return op == WIRE_GRANT || op == WIRE_DUMP_OPEN;
 }
 
-/* Serves every request of the copied control page that has no answer yet. hint: slot + 1, or 0 or nonsense. Returns how
- * many it served. */
+/* Serves the requests of the copied control page that have no answer yet. hint: slot + 1, or 0 or nonsense. After TURN_NS
+ * the rest is left for the loop's next turn (requests_left), so that clients and the time-out are not kept waiting however slow
+ * the requests are; late answers come with an event. Returns how many it served. */
 u32 requests_serve(struct broker *b, u64 hint, u64 notify_id)
 {
     u32 count = 0;
+    u64 start = 0;
     u32 hinted = hint >= 1 && hint <= REQ_SLOTS ? hint - 1 : REQ_SLOTS;
+    b->requests_left = false;
     if (hinted < REQ_SLOTS && b->guest.req_seq[hinted] != b->done_seq[hinted]) {
         serve_slot(b, hinted, b->guest.req_seq[hinted], notify_id);
         count++;
-    } else {
-        hinted = REQ_SLOTS;
     }
-    for (u32 i = 0; i < REQ_SLOTS; i++) {
+    for (u32 n = 0; n < REQ_SLOTS; n++) {
+        u32 i = (b->slot_next + n) % REQ_SLOTS;
         if (b->guest.req_seq[i] == b->done_seq[i])
             continue;
         /* a descriptor has to go into the process that asked: leave it to that process's own doorbell */
         if (is_grant(b, i))
             continue;
+        u64 now = monotonic_ns();
+        if (!start) {
+            start = now;
+        } else if (now - start > TURN_NS) {
+            b->slot_next = i;
+            b->requests_left = true;
+            break;
+        }
         serve_slot(b, i, b->guest.req_seq[i], notify_id);
         count++;
     }
     return count;
+}
+
+/* What was left over. */
+void requests_go_on(struct broker *b)
+{
+    if (!b->requests_left || b->ending)
+        return;
+    requests_serve(b, 0, 0);
+    b->event_due = true;
 }
 
 /* Takes one notification. Returns 0, or -EAGAIN when there is none, or another error when the listener is of no use. */

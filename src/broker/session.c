@@ -26,12 +26,13 @@
 
 /* ---- mail ---- */
 
-/* session: of a MAIL_SPAWN, else NULL. */
-void mail_post(struct broker *b, struct session *s, const void *data, u32 size)
+/* session: of a MAIL_SPAWN, else NULL. Returns false when the guest has left too many lying. */
+bool mail_post(struct broker *b, struct session *s, const void *data, u32 size)
 {
-    struct mail_item *m = malloc(sizeof(*m) + size);
+    struct mail_item *m = b->mail_count < BROKER_MAIL_MAX ? malloc(sizeof(*m) + size) : NULL;
     if (!m)
-        return;
+        return false;
+    b->mail_count++;
     m->next = NULL;
     m->session = s;
     m->size = size;
@@ -40,6 +41,7 @@ void mail_post(struct broker *b, struct session *s, const void *data, u32 size)
         b->mail_last = &b->mail_first;
     *b->mail_last = m;
     b->mail_last = &m->next;
+    return true;
 }
 
 /* Puts the next mail into the box when the guest has taken the last one. */
@@ -48,6 +50,7 @@ void mail_pump(struct broker *b)
     while (b->mail_first && b->guest.mail_done == b->mail_seq) {
         struct mail_item *m = b->mail_first;
         b->mail_first = m->next;
+        b->mail_count--;
         u32 head[2] = { b->mail_seq + 1, m->size };
         pwrite(b->r_fd, m->data, m->size, R_MAIL);
         pwrite(b->r_fd, &head[1], 4, R_CONTROL_BROKER + offsetof(struct r_control_broker, mail_size));
@@ -103,10 +106,12 @@ void stream_event(struct broker *b, struct stream *s)
 
 void stream_close(struct broker *b, struct stream *s)
 {
-    (void)b;
     s->closed = true;
+    if (s->added) /* whoever gave it to us has it, too: closing alone would leave it in the set */
+        epoll_ctl(b->epoll_fd, EPOLL_CTL_DEL, s->source.fd, NULL);
     if (s->source.fd >= 0)
-        close(s->source.fd); /* epoll forgets it */
+        close(s->source.fd);
+    s->added = s->armed = false;
     s->source.fd = -1;
     s->flags |= RING_CLOSED;
 }
@@ -134,9 +139,11 @@ static bool pump_out(struct broker *b, struct stream *s)
 {
     static u8 buffer[RING_SIZE];
     u32 head = b->guest.ring[s->ring].pos, start = s->pos;
-    if (head - s->pos > RING_SIZE) {
-        stream_close(b, s); /* nonsense */
-        return true;
+    if (head - s->pos > RING_SIZE) { /* nonsense */
+        bool first = !s->closed;
+        if (first)
+            stream_close(b, s);
+        return first;
     }
     while (s->pos != head && !s->armed) {
         u32 at = s->pos % RING_SIZE, n = MIN(head - s->pos, RING_SIZE - at);
@@ -149,11 +156,19 @@ static bool pump_out(struct broker *b, struct stream *s)
             if (s->armed)
                 break;
         }
+        u64 room = limits_output_room(b);
+        if (!room) {
+            end_sandbox(b, 153, "wrote more than %llu bytes of output; the sandbox was killed",
+                            (unsigned long long)b->limits.output_max);
+            break;
+        }
+        n = MIN(n, room);
         if (pread(b->r_fd, buffer, n, R_RINGS + (u64)s->ring * RING_SIZE + at) != (ssize_t)n)
             break;
         ssize_t w = stream_write(s, buffer, n);
         if (w > 0) {
             s->pos += w;
+            b->limits.output += w;
         } else if (w < 0 && errno == EAGAIN) {
             stream_arm(b, s);
             if (!s->pollable)
@@ -335,9 +350,15 @@ int session_start(struct broker *b, struct client *c, const struct ctl_run *run,
     memcpy((char *)mail + mail->cwd_off, (char *)run + run->cwd_off, cwd);
     memcpy((char *)mail + mail->user_off, (char *)run + run->user_off, user);
     memcpy((char *)mail + mail->strings_off, (char *)run + run->strings_off, strings);
-    mail_post(b, s, mail, total);
+    bool posted = mail_post(b, s, mail, total);
     free(mail);
-    return 0;
+    if (!posted) {
+        for (u32 i = 0; i < 3; i++)
+            stream_close(b, &s->stream[i]);
+        s->state = SESSION_FREE;
+        c->session = NULL;
+    }
+    return posted ? 0 : -EAGAIN;
 }
 
 /* The main session of a sandbox that comes back: it has the first rings, as in the one the snapshot was made of. Takes the descriptors. */

@@ -26,8 +26,14 @@ u64 monotonic_ns(void)
 
 int setup_rlimits(void)
 {
-    struct rlimit core = { 0, 0 }, files;
+    struct rlimit core = { 0, 0 }, files, file_size;
     setrlimit(RLIMIT_CORE, &core);
+    /* the segments are larger than what users limit files to */
+    if (!getrlimit(RLIMIT_FSIZE, &file_size) && file_size.rlim_cur != RLIM_INFINITY &&
+        setrlimit(RLIMIT_FSIZE, &(struct rlimit){ RLIM_INFINITY, RLIM_INFINITY }) < 0) {
+        file_size.rlim_cur = file_size.rlim_max;
+        setrlimit(RLIMIT_FSIZE, &file_size);
+    }
     if (!getrlimit(RLIMIT_NOFILE, &files)) {
         files.rlim_cur = MIN(files.rlim_max, (rlim_t)BROKER_HANDLE_MAX * 2);
         setrlimit(RLIMIT_NOFILE, &files);
@@ -143,6 +149,12 @@ static int fill_boot_mail(struct broker *b, struct mail_boot *m, u32 head)
 {
     struct ctl_config *c = b->config;
     u32 at = head, in = c->mounts_off;
+    if (c->hidden_count) {
+        if (c->hidden_off % 8 || c->hidden_off > c->h.total || c->hidden_count > (c->h.total - c->hidden_off) / 16)
+            return -EINVAL;
+        b->fs.hidden = (const u64 *)((u8 *)c + c->hidden_off);
+        b->fs.hidden_count = c->hidden_count;
+    }
     for (u32 i = 0; i < c->mount_count; i++) {
         struct ctl_mount *cm = (void *)((u8 *)c + in);
         if (in < sizeof(*c) || in > c->h.total || c->h.total - in < sizeof(*cm) || cm->record_size < sizeof(*cm) + 2 ||
@@ -158,10 +170,14 @@ static int fill_boot_mail(struct broker *b, struct mail_boot *m, u32 head)
     m->mounts_off = head;
     m->h = (struct mail_header){ .type = MAIL_BOOT, .size = at };
     m->wire_version = WIRE_VERSION;
-    m->flags = (c->flags & CTL_CONFIG_VERBOSE ? BOOT_VERBOSE : 0) | (c->flags & CTL_CONFIG_NO_PATCH ? BOOT_NO_PATCH : 0);
+    m->flags = (c->flags & CTL_CONFIG_VERBOSE ? BOOT_VERBOSE : 0) | (c->flags & CTL_CONFIG_NO_PATCH ? BOOT_NO_PATCH : 0) |
+               (b->limits.time_fd >= 0 ? BOOT_CPU_COUNT : 0);
     m->memory_max = c->memory_max;
     m->pids_max = c->pids_max;
-    m->cpu_count = sysconf(_SC_NPROCESSORS_ONLN);
+    m->cpu_count = b->limits.cpus;
+    m->cpus_milli = c->cpus_milli;
+    m->files_max = c->files_max;
+    m->tmpfs_max = c->tmpfs_max;
     getrandom(m->seed, sizeof(m->seed), 0);
     snprintf(m->hostname, sizeof(m->hostname), "%.64s", c->hostname);
     random_id(m->boot_id);

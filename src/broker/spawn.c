@@ -115,6 +115,10 @@ static int set_resource_limits(const struct child *c)
     data.rlim_cur = data.rlim_max = cfg->memory_max + SLACK_DATA;
     if (cfg->memory_max && !(cfg->flags & CTL_CONFIG_CGROUP) && setrlimit(RLIMIT_DATA, &data) < 0)
         return -1;
+    /* where nobody counts for all: each process at least */
+    struct rlimit time = { cfg->cpu_time_ms / 1000 + 2, cfg->cpu_time_ms / 1000 + 2 };
+    if (cfg->cpu_time_ms && c->b->limits.time_fd < 0 && setrlimit(RLIMIT_CPU, &time) < 0)
+        return -1;
     return 0;
 }
 

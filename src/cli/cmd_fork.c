@@ -163,6 +163,24 @@ static int detach(int *ready)
     return status;
 }
 
+/* What is not given is as for the original: a copy must not be a way around its limits. */
+static void inherit_limits(struct harena_limits *l, const struct harena_limits *old)
+{
+    u64 cpus = 0;
+    l->memory = l->memory ?: old->memory;
+    l->files_memory = l->files_memory ?: old->files_memory;
+    l->output = l->output ?: old->output;
+    l->cpu_time_ms = l->cpu_time_ms ?: old->cpu_time_ms;
+    l->timeout_ms = l->timeout_ms ?: old->timeout_ms;
+    l->pids = l->pids ?: old->pids;
+    l->cpus_milli = l->cpus_milli ?: old->cpus_milli;
+    l->files = l->files ?: old->files;
+    for (u32 i = 0; i < ARRAY_COUNT(l->cpuset); i++)
+        cpus |= l->cpuset[i];
+    if (!cpus)
+        memcpy(l->cpuset, old->cpuset, sizeof(l->cpuset));
+}
+
 static int fork_sandbox(struct run_options *o, const char *name)
 {
     struct harena_error err = { 0 };
@@ -181,7 +199,9 @@ static int fork_sandbox(struct run_options *o, const char *name)
         name_copy(o, name, i, copies[i].name);
     o->config.parts = parts;
     o->config.mounts = parts->mounts;
+    run_options_hidden(o, parts->mounts, parts->mount_count);
     o->config.mount_count = parts->mount_count;
+    inherit_limits(&o->config.limits, &origin.limits);
     o->config.snapshot = origin.snapshot;
     o->config.snapshot_id = origin.snapshot_id;
     o->config.guard = true;

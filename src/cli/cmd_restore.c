@@ -49,6 +49,7 @@ static int run_restored(struct store_loaded *l, struct run_options *o)
     o->config.libexec = getenv("HARENA_LIBEXEC");
     o->config.parts = &l->parts;
     o->config.mounts = l->parts.mounts;
+    run_options_hidden(o, l->parts.mounts, l->parts.mount_count);
     o->config.mount_count = l->parts.mount_count;
     o->config.snapshot = l->where[0] ? l->where : NULL;
     o->config.snapshot_id = l->where[0] ? l->manifest->id : NULL;

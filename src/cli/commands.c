@@ -132,7 +132,7 @@ static const char restore_help[] =
     "that `harena run` shows by itself are found by themselves, and a snapshot that was made here remembers the others.\n"
     "\n"
     "      --image FILE, --root DIR, -v, --volume SRC:DST[:MODE], --show-secrets, --force-cwd    see `harena run --help`\n"
-    "      --name, --hostname, --memory, --pids, --timeout, --require-layers, --verbose, -t      likewise\n"
+    "      --name, --hostname, --memory, --timeout and the other limits, --require-layers, --verbose, -t    likewise\n"
     "      --verify                check all of its content, not only the kernel's state\n"
     "\n"
     "Example: harena snapshot web -o ready && harena restore ready --name web2 --memory 512M";
@@ -147,7 +147,8 @@ static const char fork_help[] =
     "      --name PREFIX           they are called PREFIX-1, PREFIX-2 ...; one alone PREFIX (default: NAME and something random)\n"
     "      --output DIR            their output goes to DIR/NAME.out and DIR/NAME.err\n"
     "  -d, --detach                in the background\n"
-    "      --memory, --pids, --timeout, --require-layers, --verbose     of each copy, see `harena run --help`";
+    "      --memory, --timeout and the other limits, --require-layers, --verbose    of each copy, see `harena run --help`; limits\n"
+    "                              that are not given are those of NAME";
 
 static const char pause_help[] =
     "stop all processes of sandboxes\n"

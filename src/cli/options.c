@@ -1,6 +1,7 @@
 /* Options that run, restore and fork share, and the mounts that follow from them. One table says which command has which. */
 #define _GNU_SOURCE
 #include "cli/options.h"
+#include "broker/secrets.h"
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
@@ -11,7 +12,9 @@
 #include <unistd.h>
 
 enum { OPT_IMAGE = 256, OPT_ROOT, OPT_HOSTNAME, OPT_NAME, OPT_MEMORY, OPT_PIDS, OPT_TIMEOUT, OPT_VERBOSE, OPT_LAYERS, OPT_SECRETS,
-       OPT_CWD, OPT_NO_PATCH, OPT_VERIFY, OPT_OUTPUT };
+       OPT_CWD, OPT_NO_PATCH, OPT_CPUS, OPT_CPUSET, OPT_CPU_TIME, OPT_TMPFS, OPT_OUTPUT, OPT_FILES, OPT_VERIFY, OPT_OUTPUT_DIR };
+
+#define FOR_ALL (FOR_RUN | FOR_RESTORE | FOR_FORK)
 
 static const struct {
     struct option o;
@@ -27,16 +30,22 @@ static const struct {
     { { "user", 1, 0, 'u' }, FOR_RUN },
     { { "tty", 0, 0, 't' }, FOR_RUN | FOR_RESTORE },
     { { "hostname", 1, 0, OPT_HOSTNAME }, FOR_RUN | FOR_RESTORE },
-    { { "name", 1, 0, OPT_NAME }, FOR_RUN | FOR_RESTORE | FOR_FORK },
-    { { "memory", 1, 0, OPT_MEMORY }, FOR_RUN | FOR_RESTORE | FOR_FORK },
-    { { "pids", 1, 0, OPT_PIDS }, FOR_RUN | FOR_RESTORE | FOR_FORK },
-    { { "timeout", 1, 0, OPT_TIMEOUT }, FOR_RUN | FOR_RESTORE | FOR_FORK },
-    { { "verbose", 0, 0, OPT_VERBOSE }, FOR_RUN | FOR_RESTORE | FOR_FORK },
-    { { "require-layers", 0, 0, OPT_LAYERS }, FOR_RUN | FOR_RESTORE | FOR_FORK },
+    { { "name", 1, 0, OPT_NAME }, FOR_ALL },
+    { { "memory", 1, 0, OPT_MEMORY }, FOR_ALL },
+    { { "pids", 1, 0, OPT_PIDS }, FOR_ALL },
+    { { "timeout", 1, 0, OPT_TIMEOUT }, FOR_ALL },
+    { { "cpus", 1, 0, OPT_CPUS }, FOR_ALL },
+    { { "cpuset", 1, 0, OPT_CPUSET }, FOR_ALL },
+    { { "cpu-time", 1, 0, OPT_CPU_TIME }, FOR_ALL },
+    { { "tmpfs", 1, 0, OPT_TMPFS }, FOR_ALL },
+    { { "output-limit", 1, 0, OPT_OUTPUT }, FOR_ALL },
+    { { "files", 1, 0, OPT_FILES }, FOR_ALL },
+    { { "verbose", 0, 0, OPT_VERBOSE }, FOR_ALL },
+    { { "require-layers", 0, 0, OPT_LAYERS }, FOR_ALL },
     { { "no-patch", 0, 0, OPT_NO_PATCH }, FOR_RUN },
     { { "verify", 0, 0, OPT_VERIFY }, FOR_RESTORE },
     { { "count", 1, 0, 'n' }, FOR_FORK },
-    { { "output", 1, 0, OPT_OUTPUT }, FOR_FORK },
+    { { "output", 1, 0, OPT_OUTPUT_DIR }, FOR_FORK },
     { { "detach", 0, 0, 'd' }, FOR_FORK },
 };
 
@@ -65,36 +74,58 @@ static int parse_volume(struct run_options *o, const char *text)
     return 0;
 }
 
-static int take_limit(struct run_options *o, int c)
+/* An option that limits something. 0, a status after a message, or -1 for another option. */
+static int parse_limit(struct harena_limits *l, int c)
 {
     u64 number;
+    u32 ms;
     switch (c) {
     case OPT_MEMORY:
-        if (!parse_size(optarg, &o->config.memory_max) || o->config.memory_max < 4 << 20)
+        if (!parse_size(optarg, &l->memory) || l->memory < 4 << 20)
             return fail(125, "--memory %s: give a size of at least 4M, such as 512M", optarg);
-        break;
+        return 0;
+    case OPT_TMPFS:
+        if (!parse_size(optarg, &l->files_memory) || l->files_memory < 1 << 20)
+            return fail(125, "--tmpfs %s: give a size of at least 1M, such as 64M", optarg);
+        return 0;
+    case OPT_OUTPUT:
+        if (!parse_size(optarg, &l->output))
+            return fail(125, "--output-limit %s: give a size, such as 10M", optarg);
+        return 0;
     case OPT_PIDS:
         if (!parse_count(optarg, 30000, &number))
             return fail(125, "--pids %s: give a number from 1 to 30000", optarg);
-        o->config.pids_max = number;
-        break;
+        l->pids = number;
+        return 0;
+    case OPT_FILES:
+        if (!parse_count(optarg, 65536, &number) || number < 16)
+            return fail(125, "--files %s: give a number from 16 to 65536", optarg);
+        l->files = number;
+        return 0;
     case OPT_TIMEOUT:
-        if (!parse_duration_ms(optarg, &o->config.timeout_ms))
+        if (!parse_duration_ms(optarg, &l->timeout_ms))
             return fail(125, "--timeout %s: give a time, such as 30s or 5m", optarg);
-        break;
-    case 'n':
-        if (!parse_count(optarg, 10000, &number))
-            return fail(125, "-n %s: give a number from 1 to 10000", optarg);
-        o->count = number;
-        break;
-    default:
-        break;
+        return 0;
+    case OPT_CPU_TIME:
+        if (!parse_duration_ms(optarg, &ms))
+            return fail(125, "--cpu-time %s: give a time, such as 30s or 5m", optarg);
+        l->cpu_time_ms = ms;
+        return 0;
+    case OPT_CPUS:
+        if (!parse_thousandths(optarg, &l->cpus_milli))
+            return fail(125, "--cpus %s: give a number from 0.01 to 1024, such as 0.5 or 2", optarg);
+        return 0;
+    case OPT_CPUSET:
+        if (!parse_cpu_list(optarg, l->cpuset))
+            return fail(125, "--cpuset %s: give numbers and ranges, such as 0,2-3", optarg);
+        return 0;
     }
-    return 0;
+    return -1;
 }
 
 static int take_option(struct run_options *o, int c)
 {
+    u64 number;
     switch (c) {
     case OPT_IMAGE: o->image = optarg; break;
     case OPT_ROOT: o->root = optarg; break;
@@ -110,7 +141,7 @@ static int take_option(struct run_options *o, int c)
     case OPT_CWD: o->force_cwd = true; break;
     case OPT_NO_PATCH: o->config.no_patch = true; break;
     case OPT_VERIFY: o->verify = true; break;
-    case OPT_OUTPUT: o->output = optarg; break;
+    case OPT_OUTPUT_DIR: o->output = optarg; break;
     case 'd': o->detach = true; break;
     case 'e':
         if (!environment_set(&o->env, optarg))
@@ -124,8 +155,13 @@ static int take_option(struct run_options *o, int c)
             return fail(125, "-u %s: write it as USER or USER:GROUP, names or numbers", optarg);
         o->command.user = optarg;
         break;
+    case 'n':
+        if (!parse_count(optarg, 10000, &number))
+            return fail(125, "-n %s: give a number from 1 to 10000", optarg);
+        o->count = number;
+        break;
     default:
-        return take_limit(o, c);
+        return parse_limit(&o->config.limits, c);
     }
     return 0;
 }
@@ -167,6 +203,26 @@ static bool is_or_contains(const char *dir, const char *path)
     return !strcmp(dir, "/") || (!strncmp(dir, path, n) && (!path[n] || path[n] == '/'));
 }
 
+/* Is cwd the home directory of a person (or of root), or does it hold one? HOME may be another's, or not set. */
+static bool holds_a_home(const char *cwd)
+{
+    char line[1024], *field[7], *rest;
+    FILE *f = fopen("/etc/passwd", "re");
+    bool holds = false;
+    while (f && !holds && fgets(line, sizeof(line), f)) {
+        u32 n = 0;
+        rest = line;
+        while (n < ARRAY_COUNT(field) && rest)
+            field[n++] = strsep(&rest, ":\n");
+        u32 uid = n >= 6 ? strtoul(field[2], NULL, 10) : 0;
+        if (n >= 6 && field[5][0] == '/' && field[5][1] && (!uid || (uid >= 1000 && uid != 65534)))
+            holds = is_or_contains(cwd, field[5]);
+    }
+    if (f)
+        fclose(f);
+    return holds;
+}
+
 /* Why the current directory should not be shown, or NULL. */
 static const char *cwd_refusal(const char *cwd)
 {
@@ -177,11 +233,17 @@ static const char *cwd_refusal(const char *cwd)
         return "it is the whole host";
     if (home && realpath(home, real) && is_or_contains(cwd, real))
         return "it is or holds your home directory";
+    if (holds_a_home(cwd))
+        return "it is or holds a home directory";
+    if (!strncmp(cwd, "/home/", 6) && !strchr(cwd + 6, '/'))
+        return "it is or holds a home directory";
     if (!strcmp(cwd, "/tmp") || !strcmp(cwd, "/var/tmp") || !strcmp(cwd, "/root") || !strcmp(cwd, "/home"))
         return "it is shared with other programs";
     for (size_t i = 0; i < ARRAY_COUNT(system_places); i++)
         if (is_or_contains(system_places[i], cwd) || is_or_contains(cwd, system_places[i]))
             return "it belongs to the system";
+    if (secret_path(cwd) || secret_holder(cwd))
+        return "its name is one of a secret";
     return NULL;
 }
 
@@ -218,6 +280,30 @@ static int mount_cwd(struct run_options *o)
     return 0;
 }
 
+/* Files in the directories whose secrets are hidden may be further names of secrets, there or in the home directory. */
+void run_options_hidden(struct run_options *o, const struct harena_mount *mounts, u32 count)
+{
+    static struct secret_inode list[256];
+    char dir[PATH_MAX];
+    const char *home = getenv("HOME");
+    bool hides = false;
+    o->config.hidden_count = 0;
+    for (u32 i = 0; i < count; i++) {
+        if (!mounts[i].hide_secrets || !mounts[i].source)
+            continue;
+        hides = true;
+        snprintf(dir, sizeof(dir), "%s", mounts[i].source);
+        secret_inodes(dir, list, &o->config.hidden_count, ARRAY_COUNT(list));
+        if (!strncmp(dir, "/home/", 6) && strchr(dir + 6, '/')) { /* sudo: the home of whoever works here */
+            *strchr(dir + 6, '/') = 0;
+            secret_inodes(dir, list, &o->config.hidden_count, ARRAY_COUNT(list));
+        }
+    }
+    if (hides && home)
+        secret_inodes(home, list, &o->config.hidden_count, ARRAY_COUNT(list));
+    o->config.hidden = &list[0].dev;
+}
+
 int run_options_mounts(struct run_options *o, bool default_root)
 {
     static char source[PATH_MAX];
@@ -245,6 +331,7 @@ int run_options_mounts(struct run_options *o, bool default_root)
         struct harena_mount *v = &o->volumes.list[i];
         harena_mounts_add(&o->mounts, v->kind, v->flags, v->target, v->source);
     }
+    run_options_hidden(o, o->mounts.list, o->mounts.count);
     o->config.mounts = o->mounts.list;
     o->config.mount_count = o->mounts.count;
     return 0;

@@ -27,4 +27,7 @@ int run_options_parse(struct run_options *o, const char *command, u32 who, int a
 /* Fills mounts from --image, --root, -v; the default root and the current directory when neither is given and default_root. */
 int run_options_mounts(struct run_options *o, bool default_root);
 
+/* Hidden files of these mounts, to config. */
+void run_options_hidden(struct run_options *o, const struct harena_mount *mounts, u32 count);
+
 #endif

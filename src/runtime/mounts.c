@@ -15,7 +15,7 @@ static const char *const etc_names[] = {
     "rpc", "networks", "os-release", "debian_version", "lsb-release", "redhat-release", "fedora-release", "alpine-release",
     "terminfo", "inputrc", "bash.bashrc", "bash_completion", "profile", "profile.d", "shells", "locale.alias", "locale.conf",
     "locale.gen", "magic", "magic.mime", "fonts", "gitconfig", "java-11-openjdk", "java-17-openjdk", "java-21-openjdk",
-    "skel", "vim", "xdg", "issue", "emacs", "lynx", "wgetrc", "sensors3.conf", "ruby", "php", "R", "manpath.config",
+    "skel", "vim", "xdg", "issue", "emacs", "lynx", "sensors3.conf", "ruby", "php", "R", "manpath.config",
     "man_db.conf", "groff", "sgml", "xml", "dpkg", "login.defs", "crypto-policies", NULL,
 };
 

@@ -72,6 +72,7 @@ int harena_origin(const char *name, struct harena_origin *out, struct harena_err
     json_t *info = fd >= 0 ? json_loadfd(fd, 0, NULL) : NULL;
     snprintf(out->snapshot, sizeof(out->snapshot), "%s", json_string_value(json_object_get(info, "snapshot")) ?: "");
     snprintf(out->snapshot_id, sizeof(out->snapshot_id), "%s", json_string_value(json_object_get(info, "snapshot_id")) ?: "");
+    limits_from_json(json_object_get(info, "limits"), &out->limits);
     int r = check_files(json_string_value(json_object_get(info, "files")) ?: "", err);
     json_decref(info);
     if (fd >= 0)

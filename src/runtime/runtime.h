@@ -52,6 +52,19 @@ struct harena_parts {
     u32 mount_count;
 };
 void harena_parts_free(struct harena_parts *p);
+#define HARENA_CPUS_MAX 1024
+
+struct harena_limits { /* 0 = none, or the default */
+    u64 memory;       /* bytes: processes and files in memory together */
+    u64 files_memory; /* bytes: files in memory alone; default: half of memory */
+    u64 output;       /* bytes: standard output and error of all its programs together */
+    u64 cpu_time_ms;  /* of all processes together, the broker's included */
+    u32 timeout_ms;   /* wall time */
+    u32 pids;         /* processes and threads */
+    u32 cpus_milli;   /* thousandths of a processor */
+    u32 files;        /* open files */
+    u64 cpuset[HARENA_CPUS_MAX / 64]; /* processors it may run on; none = all */
+};
 
 struct harena_config {
     const struct harena_parts *parts; /* NULL = a new sandbox; else mounts must be those of the parts but for their sources */
@@ -59,15 +72,15 @@ struct harena_config {
     struct harena_factory *factory; /* NULL = an exec of the broker */
     const char *name;     /* NULL = a random one */
     const char *hostname; /* NULL = the name */
-    u64 memory_max;       /* bytes, 0 = none */
-    u32 pids_max;         /* 0 = default */
-    u32 timeout_ms;       /* 0 = none */
+    struct harena_limits limits;
     bool verbose, require_layers, no_patch;
     bool guard;           /* a child that cleans up if this program is killed; see guard.c */
     bool anonymous;       /* no state directory: not seen by list, exec and kill; faster */
     const char *libexec;  /* directory of harena-broker and harena-kernel; NULL = search beside the running program */
     const struct harena_mount *mounts;
     u32 mount_count;
+    const u64 *hidden; /* device and inode of further files that mounts with hide_secrets show as empty */
+    u32 hidden_count;
 };
 
 struct harena_command {
@@ -116,8 +129,15 @@ int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_ev
 /* Runs events to the end of the main session. Returns 0 with its wait status. */
 int harena_wait(struct harena_sandbox *s, int *wait_status, struct harena_error *err);
 
-/* Processes of the sandbox were killed because it reached its memory limit, as the host's cgroup tells; false without one. */
-bool harena_out_of_memory(const struct harena_sandbox *s);
+struct harena_usage { /* as the host counts it; 0 also when it does not */
+    u64 memory, memory_peak; /* bytes, broker included */
+    u64 oom_kills;           /* processes killed because the memory limit was reached */
+    u64 cpu_ns;
+    u32 host_processes;      /* tasks of the host: the guest's, spare ones, the broker */
+};
+
+/* Of a sandbox with limits; all zero without cgroups. */
+void harena_usage(const struct harena_sandbox *s, struct harena_usage *u);
 
 int harena_signal(struct harena_sandbox *s, int signal, struct harena_error *err);
 int harena_winsize(struct harena_sandbox *s, u16 rows, u16 cols, u16 xpixel, u16 ypixel, struct harena_error *err);
@@ -147,8 +167,8 @@ struct harena_info {
     s64 created; /* seconds since 1970 */
     char root[256]; /* image or directory, "default" */
     char command[256];
-    char *cgroup; /* with a memory count, malloc'ed, or NULL; gone in results of harena_list */
-    u64 memory; /* bytes of the host's memory in use, broker included */
+    struct harena_limits limits;
+    struct harena_usage usage;
     int processes; /* of the guest; -1: it did not answer in time */
 };
 
@@ -159,6 +179,7 @@ int harena_list(struct harena_info **out, struct harena_error *err);
  * would name the wrong ones. */
 struct harena_origin {
     char snapshot[64], snapshot_id[33]; /* "" = none */
+    struct harena_limits limits;
 };
 int harena_origin(const char *name, struct harena_origin *out, struct harena_error *err);
 /* The guest kernel that new sandboxes get. */

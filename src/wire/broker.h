@@ -126,6 +126,7 @@ enum wire_op {
     WIRE_DUMP_OPEN, /* the page file goes into slot FD_D of the calling process, which is a copy that only writes pages */
     WIRE_DUMPED,    /* order arg[0]: one address space is written; arg[1] = 0 or an errno */
     WIRE_TRACE,   /* data: whole lines (kernel/sys/trace.h) -> EAGAIN: the reader is slow, send them again later */
+    WIRE_USAGE,   /* -> wire_usage */
     /* hostfs, synchronous */
     WIRE_LOOKUP = 32, /* data: path; arg[0]: WIRE_VIEW_* flags -> wire_attr; value: enum wire_view_state, READY: wire_view behind */
     WIRE_READDIR,     /* data: path; arg[0]: cookie (0 = start) -> entries wire_dirent..., value = next cookie, 0 at end */
@@ -167,6 +168,11 @@ struct wire_view { /* where a view pack holds a host file, see wire/view_format.
 };
 
 #define WIRE_MANY_MAX 64
+
+struct wire_usage { /* of the sandbox, as the host counts it; ~0 = it does not */
+    u64 memory, memory_peak, oom_kills; /* bytes; processes */
+    u64 cpu_ns;
+};
 
 struct wire_many { /* as the answer to WIRE_LOOKUP */
     s32 result;
@@ -220,7 +226,10 @@ struct mail_boot {
     u32 flags; /* BOOT_* */
     u64 memory_max; /* bytes, 0 = unlimited */
     u32 pids_max; /* 0 = default */
-    u32 cpu_count;
+    u32 cpu_count; /* processors it can use at a time */
+    u32 cpus_milli; /* share of them, 0 = all */
+    u32 files_max; /* open files, 0 = default */
+    u64 tmpfs_max; /* bytes of files in memory, 0 = default */
     u8 seed[64]; /* for getrandom */
     char hostname[65];
     char boot_id[37];
@@ -229,6 +238,7 @@ struct mail_boot {
     u32 mounts_off; /* of the first mail_mount, from the mail's start */
 };
 #define BOOT_VERBOSE 1u
+#define BOOT_CPU_COUNT 256u /* WIRE_USAGE tells the processor time */
 #define BOOT_NO_PATCH 4u /* trap path only */
 
 struct mail_spawn {

@@ -179,7 +179,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
     memset(&b.guest, 0, sizeof(b.guest));
     pwrite(b.r_fd, &b.guest, sizeof(b.guest), 0);
     memset(b.done_seq, 0, sizeof(b.done_seq));
-    b.mail_seq = 0;
+    b.mail_seq = b.mail_count = 0;
     b.main_done = b.ending = false;
     return 0;
 }

@@ -3,6 +3,7 @@
  * own, and prints a line for each: its name and what came of it. tests/security/attacks.list says what has to come of it.
  *
  *   killed    the host killed the process        refused   an error came back, or what came back was harmless
+ *   crashed   a signal of the guest's own kernel
  *   BROKEN    the attack worked */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -11,47 +12,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/quota.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/swap.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
-#include "base/layout.h"
-#include "wire/broker.h"
-
-static const u8 *gadget; /* syscall; ret */
-
-static long host(long nr, long a, long b, long c, long d, long e, long f)
-{
-    register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;
-    long r;
-    __asm__ volatile("call *%1" : "=a"(r) : "r"(gadget), "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-    return r;
-}
-
-static bool failed(long r) { return (unsigned long)r > -4096ul; }
-
-/* Starts one case; it exits with 0 when it was refused. */
-static pid_t start_case(int (*act)(void *), void *arg)
-{
-    fflush(stdout);
-    pid_t p = fork();
-    if (!p) {
-        alarm(20);
-        exit(act(arg));
-    }
-    return p;
-}
-
-static void end_case(const char *name, pid_t p)
-{
-    int st = 0;
-    waitpid(p, &st, 0);
-    printf("%s %s\n", name, WIFSIGNALED(st) ? WTERMSIG(st) == SIGALRM ? "HANGS" : "killed" : WEXITSTATUS(st) ? "BROKEN" : "refused");
-}
-
-static void run_case(const char *name, int (*act)(void *), void *arg) { end_case(name, start_case(act, arg)); }
+#include "attack.h"
 
 /* ---- group call: what the filter must not let through, whatever the arguments ---- */
 
@@ -92,7 +70,15 @@ static const struct call calls[] = {
     { "mmap-shared-image", 9, 0, 4096, 3, 1, 3 }, { "mmap-shared-views", 9, 0, 4096, 3, 1, 7 },
     { "mmap-shared-views-read", 9, 0, 4096, 1, 1, 7 }, { "mmap-shared-grant", 9, 0, 4096, 3, 1, 9 },
     { "mmap-shared-validate", 9, 0, 4096, 3, 3, 0 }, { "mmap-shared-anonymous", 9, 0, 4096, 3, 0x21, -1 },
-    { "mmap-shared-anonymous-fd0", 9, 0, 4096, 3, 0x21, 0 }, { "mmap-growsdown", 9, 0, 4096, 3, 0x122, -1 },
+    { "mmap-shared-anonymous-fd0", 9, 0, 4096, 3, 0x21, 0 }, { "mmap-populate", 9, 0, 4096, 3, 0x8022, -1 }, { "mmap-stack", 9, 0, 4096, 3, 0x20022, -1 }, { "mmap-noreplace", 9, G, 4096, 3, 0x100022, -1 },
+    { "mmap-nonblock", 9, 0, 4096, 3, 0x18022, -1 }, { "mmap-32bit", 9, 0, 4096, 3, 0x62, -1 }, { "mmap-sync-shared", 9, 0, 4096, 3, 0x80001, 0 },
+    { "mremap-in-place", 25, G, 4096, 8192, 0 }, { "mremap-anywhere", 25, G, 4096, 8192, 1 }, { "clock-realtime", 228, 0 }, { "clock-tai", 228, 11 },
+    { "madvise-willneed", 28, G, 4096, 3 }, { "madvise-dump", 28, G, 4096, 17 }, { "madvise-soft-offline", 28, G, 4096, 101 },
+    { "futex-cmp-requeue-pi", 202, K_BASE, 12, 1, 1, K_BASE }, { "futex-wait-requeue-pi", 202, K_BASE, 11, 0, 0, K_BASE },
+    { "futex-unlock-pi", 202, K_BASE, 7 }, { "futex-trylock-pi", 202, K_BASE, 8 }, { "futex-lock-pi2", 202, K_BASE, 13 }, { "futex-fd", 202, K_BASE, 2 },
+    { "futex2-wake", 454, K_BASE, 1, 1, 2 }, { "futex2-requeue", 456, K_BASE }, { "clone-newnet", 56, 0x40000011 }, { "clone-newuts", 56, 0x4000011 },
+    { "clone-newipc", 56, 0x8000011 }, { "clone-newtime", 56, 0x91 }, { "clone-thread-parent", 56, 0x358f00 }, { "clone-io", 56, 0x80100011 },
+    { "clone-settls", 56, 0x3d0f00 }, { "mmap-growsdown", 9, 0, 4096, 3, 0x122, -1 },
     { "mmap-locked", 9, 0, 4096, 3, 0x2022, -1 }, { "mmap-hugetlb", 9, 0, 2 << 20, 3, 0x40022, -1 }, { "mmap-sync", 9, 0, 4096, 3, 0x80003, 0 },
     { "mmap-fd-32", 9, 0, 4096, 1, 2, 32 }, { "mmap-fd-high", 9, 0, 4096, 3, 1, 0x100000000 }, { "mmap-flags-high", 9, 0, 4096, 3, 0x100000022, -1 },
     { "mmap-prot-high", 9, 0, 4096, 0x100000003, 0x22, -1 }, { "mmap-prot-sem", 9, 0, 4096, 8, 0x22, -1 },
@@ -219,42 +205,6 @@ static int signal_host(void *arg)
 }
 
 /* ---- group broker ---- */
-
-#define SLOT 63
-static struct r_control_guest *const mine = (void *)R_BASE;
-static struct r_control_broker *const theirs = (void *)(R_BASE + R_CONTROL_BROKER);
-static struct wire_request *const slot = (void *)(R_BASE + R_REQUESTS + SLOT * (u64)R_REQUEST_STRIDE);
-
-static void bell(long hint) { while (host(111, hint, 0, 0, 0, 0, 0) == -EINTR); }
-
-static s32 ask(u32 op, u32 mount, u32 handle, u64 a0, u64 a1, u64 a2, const void *data, u32 size)
-{
-    slot->op = op;
-    slot->size = size;
-    slot->mount = mount;
-    slot->handle = handle;
-    slot->arg[0] = a0;
-    slot->arg[1] = a1;
-    slot->arg[2] = a2;
-    slot->arg[3] = 0;
-    slot->result = -9999;
-    memcpy(slot->data, data, size <= REQ_DATA_SIZE ? size : 0);
-    __atomic_add_fetch(&mine->req_seq[SLOT], 1, __ATOMIC_SEQ_CST);
-    bell(SLOT + 1);
-    return slot->result;
-}
-
-static s32 ask_path(u32 op, u32 mount, u64 a0, const char *path) { return ask(op, mount, 0, a0, 0, 0, path, strlen(path) + 1); }
-
-/* The hostfs mount that shows a file. */
-static u32 mount_with(const char *name)
-{
-    for (u32 m = 0; m < 64; m++)
-        if (!ask_path(WIRE_LOOKUP, m, 0, name))
-            return m;
-    fprintf(stderr, "no mount has %s\n", name);
-    exit(1);
-}
 
 #define SECRET "the outside's secret"
 
@@ -521,6 +471,8 @@ static void group_broker(void)
 
 /* ---- group honest: a read-only directory through the guest kernel's own calls ---- */
 
+static long pivot_root_to(const char *dir) { return syscall(SYS_pivot_root, dir, dir); }
+
 static int honest(void *arg)
 {
     const char *dir = arg;
@@ -548,6 +500,76 @@ static int honest(void *arg)
     char *p = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
     if (p != MAP_FAILED)
         NO(mprotect(p, 4096, 3));
+    /* attributes, flags, further ways to write, to name and to make */
+    int dirfd = open(dir, O_RDONLY | O_DIRECTORY), dirpath = open(dir, O_PATH), pipes[2], flags = 0;
+    struct sockaddr_un un = { .sun_family = AF_UNIX };
+    snprintf(un.sun_path, sizeof(un.sun_path), "%s/new", dir);
+    NO(setxattr(f, "user.x", "y", 1, 0)); NO(lsetxattr(f, "user.x", "y", 1, 0)); NO(fsetxattr(fd, "user.x", "y", 1, 0)); NO(setxattr(dir, "user.x", "y", 1, 0));
+    NO(setxattr(f, "security.capability", "y", 1, 0)); NO(setxattr(f, "trusted.x", "y", 1, 0)); NO(removexattr(f, "user.test")); NO(fremovexattr(fd, "user.test"));
+    NO(ioctl(fd, 0x40086602 /* FS_IOC_SETFLAGS */, &flags)); NO(ioctl(fd, 0x401c5820 /* FSSETXATTR */, &flags)); NO(ioctl(fd, 0x40049409 /* FICLONE */, fd));
+    NO(ioctl(fd, 0xc0185879 /* FITRIM */, &flags));
+    NO(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096)); NO(fallocate(fd, FALLOC_FL_COLLAPSE_RANGE, 0, 4096));
+    NO(fallocate(fd, FALLOC_FL_ZERO_RANGE, 0, 4096)); NO(posix_fallocate(fd, 0, 10) ? -1 : 0);
+    if (!pipe(pipes) && write(pipes[1], "x", 1) == 1)
+        NO(splice(pipes[0], NULL, fd, NULL, 1, 0));
+    NO(sendfile(fd, open("/proc/self/exe", O_RDONLY), NULL, 10)); NO(writev(fd, &(struct iovec){ "x", 1 }, 1)); NO(pwritev(fd, &(struct iovec){ "x", 1 }, 1, 0));
+    NO(fchmod(dirfd, 0777)); NO(fchmodat(dirfd, "marker", 0777, 0)); NO(fchmodat(dirpath, "marker", 0777, 0)); NO(syscall(452, dirfd, "marker", 0777, 0x100));
+    NO(fchownat(dirfd, "marker", 1, 1, AT_SYMLINK_NOFOLLOW)); NO(lchown(f, 1, 1)); NO(fchownat(path, "", 1, 1, AT_EMPTY_PATH)); NO(fchown(dirfd, 1, 1));
+    NO(utimensat(dirfd, "marker", t, AT_SYMLINK_NOFOLLOW)); NO(futimens(dirfd, t)); NO(utimes(f, NULL)); NO(syscall(SYS_utime, f, NULL));
+    NO(linkat(path, "", AT_FDCWD, g, AT_EMPTY_PATH)); NO(linkat(AT_FDCWD, fd_path, AT_FDCWD, g, AT_SYMLINK_FOLLOW)); NO(linkat(dirfd, "marker", dirfd, "new", 0));
+    NO(symlinkat("x", dirfd, "new")); NO(mkdirat(dirfd, "new", 0777)); NO(unlinkat(dirfd, "marker", 0)); NO(unlinkat(dirfd, "d", AT_REMOVEDIR)); NO(rmdir(dir));
+    NO(renameat(dirfd, "marker", dirfd, "new")); NO(renameat(dirpath, "d", dirpath, "new")); NO(renameat2(dirfd, "marker", dirfd, "d", RENAME_EXCHANGE));
+    NO(renameat2(dirfd, "marker", dirfd, "new", RENAME_WHITEOUT)); NO(rename("/tmp", g)); NO(link("/proc/self/exe", g));
+    NO(mknod(g, S_IFCHR | 0666, 0x103)); NO(mknod(g, S_IFIFO | 0666, 0)); NO(mknodat(dirfd, "new", S_IFSOCK | 0666, 0)); NO(mkfifoat(dirfd, "new", 0666));
+    NO(bind(socket(AF_UNIX, SOCK_STREAM, 0), (struct sockaddr *)&un, sizeof(un))); NO(creat(g, 0666)); NO(openat(dirfd, "new", O_CREAT | O_EXCL | O_WRONLY, 0666));
+    NO(openat(dirfd, ".", O_TMPFILE | O_WRONLY, 0666)); NO(openat(path, "", O_WRONLY)); NO(open("/proc/self/fd/0/../../../../ro/marker", O_WRONLY));
+    /* the guest's own mount may become writable; the broker's rules stay */
+    mount(NULL, dir, NULL, MS_REMOUNT, NULL);
+    NO(open(f, O_WRONLY)); NO(truncate(f, 0)); NO(creat(g, 0666)); NO(chmod(f, 0777)); NO(unlink(f)); NO(rename(f, g)); NO(utimensat(AT_FDCWD, f, t, 0));
+    NO(fcntl(fd, F_ADD_SEALS, 1)); NO(fcntl(fd, F_SETLEASE, F_WRLCK)); NO(acct(f)); NO(swapon(f, 0)); NO(quotactl(0, f, 0, NULL)); NO(pivot_root_to(dir));
+    if (fcntl(fd, F_SETFL, O_RDWR) == 0)
+        NO(write(fd, "x", 1));
+    /* names at the limits */
+    static char name[5000];
+    for (unsigned n = 254; n < 258; n++) {
+        snprintf(name, sizeof(name), "%s/%0*d", dir, n, 0);
+        NO(open(name, O_RDONLY)); NO(mkdir(name, 0777));
+    }
+    for (unsigned n = 4090; n < 4100; n++) {
+        memset(name, 'a', n);
+        memcpy(name, dir, strlen(dir));
+        for (unsigned k = strlen(dir); k < n; k += 2)
+            name[k] = '/';
+        name[n] = 0;
+        NO(open(name, O_RDONLY)); NO(mkdir(name, 0777)); NO(readlink(name, f, 1));
+    }
+    return bad != 0;
+}
+
+/* Set-id bits of host files are not shown, and what runs keeps its user. */
+static int set_id_files(void *arg)
+{
+    struct stat st;
+    char f[300];
+    snprintf(f, sizeof(f), "%s/set-id", (char *)arg);
+    return stat(f, &st) || (st.st_mode & 06000) || !(st.st_mode & 0111);
+}
+
+/* Devices, pipes and sockets of the host: named, never opened. */
+static int special_files(void *arg)
+{
+    static const char *const names[] = { "fifo", "device", "socket" };
+    int bad = 0;
+    for (unsigned i = 0; i < ARRAY_COUNT(names); i++) {
+        char f[300], x[4];
+        struct sockaddr_un un = { .sun_family = AF_UNIX };
+        snprintf(f, sizeof(f), "%s/%s", (char *)arg, names[i]);
+        snprintf(un.sun_path, sizeof(un.sun_path), "%s", f);
+        int fd = open(f, O_RDWR | O_NONBLOCK);
+        if (fd >= 0 && i != 0 && read(fd, x, 1) >= 0)
+            bad++;
+        bad += connect(socket(AF_UNIX, SOCK_STREAM, 0), (struct sockaddr *)&un, sizeof(un)) == 0;
+    }
     return bad != 0;
 }
 
@@ -656,14 +678,6 @@ static int mappings(void)
     return 0;
 }
 
-static int find_gadget(void)
-{
-    for (gadget = (u8 *)KIMAGE_BASE; gadget < (u8 *)KIMAGE_BASE + 0x40000; gadget++)
-        if (!memcmp(gadget, "\x0f\x05\xc3", 3))
-            return 0;
-    return -1;
-}
-
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "", *arg = argc > 2 ? argv[2] : "0";
@@ -682,6 +696,8 @@ int main(int argc, char **argv)
         group_broker();
     } else if (!strcmp(what, "honest")) {
         run_case("ro-calls", honest, (void *)arg);
+        run_case("set-id-files", set_id_files, (void *)arg);
+        run_case("special-files", special_files, (void *)arg);
     } else if (!strcmp(what, "open-many")) {
         return open_many();
     } else if (!strcmp(what, "bad-text")) {

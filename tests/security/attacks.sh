@@ -5,7 +5,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib/check"
 chmod 755 .
 mkdir -m 755 bin
-gcc -O1 -I"$src" -o bin/attack "$here/attack.c" && gcc -O1 -o bin/deny "$here/deny.c" && gcc -O1 -o bin/swap "$here/swap.c" ||
+gcc -O1 -I"$src" -o bin/attack "$here/attack.c" && gcc -O1 -I"$src" -o bin/attack_host "$here/attack_host.c" &&
+  gcc -O1 -o bin/witness "$here/witness.c" && gcc -O1 -o bin/deny "$here/deny.c" && gcc -O1 -o bin/swap "$here/swap.c" ||
   { echo 'needs gcc'; exit 77; }
 : >got
 got() { echo "$1 $2" >>"$work/got"; } # NAME OUTCOME
@@ -26,16 +27,29 @@ for m in ro ov rw; do
   ln -s / $m/link-root
   ln -s /proc $m/link-proc
   ln -s /proc/self/root $m/link-magic
+  cp /bin/true $m/set-id; chmod 6755 $m/set-id
   mkfifo $m/fifo
-  mknod $m/device c 1 3 2>/dev/null
+  mknod $m/device c 10 62 2>/dev/null
   python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' $m/socket
 done
 echo "the outside's secret" >secret
 truncate -s 1G ro/big
 chmod -R a+rX ro ov rw bin secret
+rm rw/set-id
 volumes=(-v "$work/bin:/w" -v "$work/ro:/ro" -v "$work/ov:/ov:overlay" -v "$work/rw:/rw:rw")
 snapshot() { find ro ov secret -printf '%p %s %m %U %n %T@ %C@ %l\n' | sort; }
 snapshot >before
+
+# ---- witnesses: another sandbox and a process of the host, at work while the attacks go on ----
+mkdir -m 777 seen
+mkfifo stop-w stop-h
+h2() { timeout 900 "$HARENA" "$@"; }
+h2 run --name "$tag-w" -v "$work/bin:/w" -v "$work/seen:/seen:rw" -- /w/witness /seen/w <stop-w >witness-w 2>&1 &
+witness_w=$!
+bin/witness "$work/seen/h" <stop-h >witness-h 2>&1 &
+witness_h=$!
+exec 8>stop-w 9>stop-h
+settle() { local j; for j in $(jobs -p); do [ "$j" = $witness_w ] || [ "$j" = $witness_h ] || wait "$j"; done; }
 
 # ---- by guest programs, on hosts with and without namespaces and openat2 ----
 guest() { # PREFIX WRAPPER...
@@ -53,6 +67,17 @@ guest() { # PREFIX WRAPPER...
   rm -rf rw/suid rw/sgid rw/new rw/d/new
 }
 h run "${volumes[@]}" -- /w/attack call 2>err | prefix call
+h run "${volumes[@]}" -- /w/attack_host numbers 2>err | prefix call
+grep '^call' err | sed 's/^/# /'
+h run "${volumes[@]}" -- /w/attack_host entries 2>err | prefix entry
+h run "${volumes[@]}" -- /w/attack_host own marker-ro 2>err | prefix own
+snapshot >after
+held own/outside-unchanged cmp before after
+for what in K R D; do
+  timeout 30 "$HARENA" run --name "$tag-u" --timeout 5s "${volumes[@]}" -- /w/attack_host punch $what >out 2>err
+  s=$?
+  held own/punch-$what [ "$(cat out)" = $what -a $s -lt 126 ] # ended by itself, by a report or by the time-out
+done
 guest plain env
 guest no-openat2 bin/deny o
 guest no-userns bin/deny u
@@ -98,7 +123,30 @@ held outside/capabilities [ -n "$broker" -a -z "$caps" ]
 held outside/filter [ -n "$broker" -a -z "$seccomp" ]
 held outside/broker-capabilities [ "$(grep CapEff /proc/"$broker"/status)" = "$(printf 'CapEff:\t0000000000000000')" ]
 h kill "$tag-p"
-wait
+settle
+
+# ---- between two sandboxes ----
+h run --name "$tag-p" "${volumes[@]}" sh -c 'sleep 20 & echo up; sleep 20' >up &
+await up
+one=$(children "$(broker_of "$tag-p")") two=$(children "$(broker_of "$tag-w")")
+# shared, writable, and the same object; the vDSO's data are the host's
+objects() { for p in "$@"; do awk '$2 ~ /^.w.s/ && $5 != 0 { print $4, $5 }' "/proc/$p/maps"; done 2>/dev/null | sort -u; }
+files() { for p in "$@"; do for f in /proc/"$p"/fd/*; do # those open for writing
+  grep -q '^flags:.*[12]$' "/proc/$p/fdinfo/${f##*/}" && stat -L -c '%d %i' "$f"; done; done 2>/dev/null | sort -u; }
+objects $one >objects-one; objects $two >objects-two
+files $one >files-one; files $two >files-two
+if $root; then
+  held between/no-shared-memory [ -s objects-one -a -s objects-two -a -z "$(comm -12 objects-one objects-two)" ]
+  held between/no-shared-files [ -s files-one -a -s files-two -a -z "$(comm -12 files-one files-two)" ]
+fi
+h kill "$tag-p"
+settle
+for how in plain no-userns; do
+  [ $how = plain ] && run=(h run) || run=("$work/bin/deny" u timeout 60 "$HARENA" run)
+  got between/$how-signals "$("${run[@]}" -v "$work/bin:/w" -- /w/attack_host signals $two "$witness_h" $$ 2>/dev/null | sed 's/^0$/refused/')"
+done
+$root && got between/no-userns-user-signals "$("${as_other[@]}" "$work/bin/deny" u timeout 60 "$HARENA" run -v "$work/bin:/w" -- /w/attack_host signals $two "$witness_h" $$ \
+  2>/dev/null | sed 's/^0$/refused/')"
 
 # ---- what the default root shows ----
 mkdir -p home/.ssh home/.aws
@@ -143,15 +191,25 @@ $root && held limits/memory-not-counted [ ! -s out ]
 await out
 held limits/handles-then-exec [ "$(timeout 5 "$HARENA" exec "$tag-many" echo hi)" = hi ]
 held limits/handles-then-kill timeout 5 "$HARENA" kill "$tag-many"
-wait
+settle
 rm -f out
 h run --name "$tag-storm" "${with_volumes[@]}" -- /w/attack storm >out 2>/dev/null &
 await out
 sleep 1
 held limits/storm-then-kill timeout 5 "$HARENA" kill "$tag-storm"
-wait
+settle
 h run --timeout 1s sh -c 'yes & yes >&2' >/dev/null 2>&1
 held limits/output-flood [ $? = 124 ]
+
+# ---- what the witnesses saw ----
+exec 8>&- 9>&-
+wait $witness_w $witness_h
+for w in sandbox:witness-w host:witness-h; do
+  read -r _ ticks _ bad _ signals _ half most longest <"${w#*:}"
+  echo "# witness ${w%:*}: $(cat "${w#*:}")"
+  held witness/${w%:*}-unharmed [ "${ticks:-0}" -gt 200 -a "${bad:-1}" = 0 -a "${signals:-1}" = 0 ]
+  held witness/${w%:*}-not-held-up [ "${most:-9999999}" -lt 200000 -a "${longest:-9999999}" -lt 5000000 ]
+done
 
 # ---- what is left behind ----
 for who in harena broker; do
@@ -160,7 +218,7 @@ for who in harena broker; do
   await out
   broker=$(broker_of "$tag-left")
   [ $who = broker ] && kill -9 "$broker" || kill -9 "$(awk '{print $4}' "/proc/$broker/stat")"
-  wait
+  settle
   for i in $(seq 50); do
     left >/dev/null
     [ -z "$(left)" ] && break
@@ -182,7 +240,7 @@ await up
 { h ps; h ps "$tag-esc"; } >out 2>&1
 held escapes/ps printable out
 h kill "$tag-esc"
-wait
+settle
 h trace -o out -- sh -c 'cat "$1"' sh "$bad" >/dev/null 2>&1
 held escapes/trace printable out
 
@@ -203,7 +261,7 @@ done
 # ---- the list ----
 sed -e '/^#/d' -e '/^$/d' "$here/attacks.list" | sort >wanted
 for p in plain no-openat2 no-userns no-userns-user; do sed -n "s|^guest/|$p/|p" wanted; done | cat - <(grep -v '^guest/' wanted) | sort >all
-$root || { grep -v -e '^no-userns-user/' -e '^limits/user' -e '^limits/memory-not' -e '^outside/descriptors' all >some; mv some all; }
+$root || { grep -v -e '^no-userns-user/' -e '^limits/user' -e '^limits/memory-not' -e '^between/no-shared' -e '^between/no-userns-user' -e '^outside/descriptors' all >some; mv some all; }
 sort got >sorted
 diff all sorted >differ
 is 'the corpus of attacks' '' "$(cat differ)"

@@ -17,6 +17,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 #include "broker/broker.h"
+#include "broker/secrets.h"
 
 static struct broker b;
 static struct request r;
@@ -301,10 +302,17 @@ static void test_secrets(void **state)
     assert_int_equal(ask2(WIRE_LINK, SECRETS, ".env\0plain2", 12, 5, 0), -EACCES);
     assert_int_equal(ask2(WIRE_RENAME, SECRETS, ".ssh\0plain2", 12, 5, 0), -EACCES);
     assert_int_equal(ask(WIRE_UNLINK, SECRETS, ".env", 0), -EACCES);
-    assert_true(hostfs_is_secret(".env.local", 10));
-    assert_false(hostfs_is_secret(".env.example", 12));
-    assert_true(hostfs_is_secret("server.key", 10));
-    assert_false(hostfs_is_secret("keyboard", 8));
+    static const char *const secret[] = {
+        ".env.local", "server.key", ".ENV", "Id_RSA", "a/b/.netrc", ".cargo/credentials.toml", "x/.config/gcloud", ".git-credentials",
+        ".npmrc", "home/.aws", ".config/git/credentials", "/home/user/.ssh", ".bash_history",
+    }, *const open_ones[] = { ".env.example", "keyboard", "credentials", "credentials/main.c", "gcloud", "src/.envy", "a//b", "", "pem", ".pem" };
+    for (size_t i = 0; i < ARRAY_COUNT(secret); i++)
+        if (secret_path(secret[i]) != 1)
+            fail_msg("%s", secret[i]);
+    for (size_t i = 0; i < ARRAY_COUNT(open_ones); i++)
+        if (secret_path(open_ones[i]) != 0)
+            fail_msg("%s", open_ones[i]);
+    assert_int_equal(secret_path(".ssh/config"), -1);
 }
 
 static void test_allow_list(void **state)

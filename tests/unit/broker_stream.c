@@ -242,6 +242,11 @@ static void test_hostile_positions(void **state)
     turn();
     assert_true(theirs.ring[1].flags & RING_CLOSED);
     assert_true(read(out_end, &c, 1) <= 0);
+    for (u32 i = 0; i < 3; i++) { /* nonsense that stays, or changes, is no work: the loop would turn for ever */
+        g.ring[1].pos = 0x80000000 + i * 0x10000;
+        guest_publish();
+        assert_false(rings_pump(&b));
+    }
     g.ring[0].pos = 12345; /* ate more than it got */
     g.ring[0].want = ~0u;
     turn();
@@ -272,6 +277,42 @@ static void test_input(void **state)
     turn();
     assert_true(theirs.ring[0].flags & RING_CLOSED);
     in_end = open("/dev/null", O_RDONLY);
+}
+
+/* Whoever gave us a descriptor still has it: the host would go on telling us of a stream that we closed. */
+static void test_closed_is_forgotten(void **state)
+{
+    (void)state;
+    struct epoll_event e;
+    started();
+    int shared = fcntl(b.sessions[0].stream[0].source.fd, F_DUPFD, 0);
+    g.ring[0].want = 4;
+    turn();
+    assert_true(b.sessions[0].stream[0].armed);
+    stream_close(&b, &b.sessions[0].stream[0]);
+    assert_int_equal(write(in_end, "x", 1), 1);
+    assert_int_equal(epoll_wait(b.epoll_fd, &e, 1, 0), 0);
+    close(shared);
+}
+
+/* A guest that takes no mail does not make the broker grow. */
+static void test_mail_is_bounded(void **state)
+{
+    (void)state;
+    struct mail_signal m = { .h = { .type = MAIL_SIGNAL, .size = sizeof(m) } };
+    u32 posted = 0;
+    started();
+    b.guest.mail_done = b.mail_seq - 1;
+    while (posted < 100000 && mail_post(&b, NULL, &m, sizeof(m)))
+        posted++;
+    assert_in_range(posted, 1, BROKER_MAIL_MAX);
+    b.guest.mail_done = b.mail_seq;
+    mail_pump(&b);
+    assert_true(mail_post(&b, NULL, &m, sizeof(m)));
+    u32 count = 0;
+    while (count < 20 && start_session(0) == 0)
+        count++;
+    assert_true(count < 20);
 }
 
 static void test_exit_drains(void **state)
@@ -400,7 +441,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
         T(test_spawn_mail), T(test_rings_wait_for_the_guest), T(test_output), T(test_output_wraps_and_blocks),
-        T(test_output_nobody_reads), T(test_hostile_positions), T(test_input), T(test_exit_drains), T(test_session_limit),
+        T(test_output_nobody_reads), T(test_hostile_positions), T(test_input), T(test_closed_is_forgotten), T(test_mail_is_bounded), T(test_exit_drains), T(test_session_limit),
         T(test_broken_run_messages), T(test_slots), T(test_foreign_grant_waits), T(test_escape),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

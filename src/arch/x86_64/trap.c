@@ -24,6 +24,9 @@ extern char exit_lo[], exit_jump[], exit_hi[], event_entry[], ret_to_user[];
 extern char gvdso_start[], gvdso_end[];
 extern const u64 kfixup_start[], kfixup_end[];
 
+#define USER_CS 0x33 /* the host's selectors, asm/segment.h there */
+#define USER_SS 0x2b
+
 u64 user_fixup(u64 ip)
 {
     for (const u64 *p = kfixup_start; p < kfixup_end; p += 2)
@@ -37,6 +40,13 @@ static bool in_kernel(const struct carrier *c, const struct sigcontext *s)
 {
     return (s->rip - KIMAGE_BASE < KIMAGE_SIZE && s->rip - (u64)gvdso_start >= (u64)(gvdso_end - gvdso_start)) ||
            c->kstack_top - s->rsp <= SLOT_KSTACK_SIZE;
+}
+
+/* A fault of guest code that jumped into the image: the kernel's own code has the carrier's stack, or the alternate one. */
+static bool stray(const struct carrier *c, const struct sigcontext *s, int sig)
+{
+    u64 slot = (u64)c - SLOT_CARRIER;
+    return sig != SIGURG && c->kstack_top - s->rsp > SLOT_KSTACK_SIZE && s->rsp - slot >= CARRIER_SIZE;
 }
 
 static void save_regs(const struct sigcontext *s, struct regs *r)
@@ -63,16 +73,9 @@ static void kernel_event(struct carrier *c, int sig, struct siginfo *si, struct 
         s->rip = fix;
         return;
     }
-    char trace[320]; /* return addresses found on the stack: addr2line tells the rest */
-    int n = 0;
-    trace[0] = 0;
-    for (u64 p = s->rsp; p < c->kstack_top && n < (int)sizeof(trace) - 20; p += 8)
-        if (*(u64 *)p - KIMAGE_BASE < KIMAGE_SIZE)
-            n += fmt_print(trace + n, sizeof(trace) - (size_t)n, " %lx", *(u64 *)p);
-    if (c->task)
-        c->task->core.waiter_count = 0; /* the report must get out */
-    panic("signal %d in the kernel at ip %p address %p (task %u);%s", sig, (void *)s->rip, (void *)addr,
-          c->task ? c->task->tid : 0, trace);
+    struct regs r = {0};
+    save_regs(s, &r);
+    panic_exception(&r, sig, addr);
 }
 
 void trap_handler(int sig, struct siginfo *si, struct ucontext *uc);
@@ -83,7 +86,7 @@ void trap_handler(int sig, struct siginfo *si, struct ucontext *uc)
     struct sigcontext *s = (struct sigcontext *)&uc->uc_mcontext;
     if (s->rip == (u64)exit_jump && sig == SIGSEGV) /* a non-canonical address: all registers are the guest's already */
         s->rip = c->exit_rip;
-    else if (in_kernel(c, s)) {
+    else if (in_kernel(c, s) && !stray(c, s, sig)) {
         kernel_event(c, sig, si, s);
         return;
     }
@@ -96,6 +99,8 @@ void trap_handler(int sig, struct siginfo *si, struct ucontext *uc)
     s->rsp = (u64)r;
     s->rip = (u64)event_entry;
     s->eflags &= ~0x40500ul; /* AC, DF, TF */
+    s->cs = USER_CS; /* the guest may have come from 32-bit code, or from a frame it forged */
+    s->ss = USER_SS;
 }
 
 void frames_redirect(struct mm *mm, const struct vview *w)
@@ -134,12 +139,16 @@ void syscall_dispatch(struct regs *r)
 {
     u32 nr = (u32)r->nr;
     syscall_fn fn = nr < SYSCALL_COUNT ? syscall_table[nr] : NULL;
+    struct carrier *c = this_carrier();
     long v;
+    c->calls = c->calls << 16 | (nr & 0xffff);
+    c->task->core.in_kernel = 1;
     if (unlikely(!fn || trace_active))
         v = dispatch_slowly(r, nr, fn);
     else
         v = fn(r->rdi, r->rsi, r->rdx, r->r10, r->r8, r->r9);
     r->rax = (u64)v;
+    current_task()->core.in_kernel = 0;
     if (unlikely(v <= -512 && v >= -516)) /* a restart code: the exit path decides */
         atomic_or(&current_task()->core.work, WORK_SIGNAL);
 }

@@ -33,6 +33,7 @@
 #include <asm/signal.h>
 #include <asm/unistd.h>
 
+#define FILES_OWN 32u /* standard streams of the processes around: so that one process reaches its own limit first */
 #define LOOK_NS 1000000000ull
 
 static KSTATE struct {
@@ -49,31 +50,6 @@ static struct r_control_guest *guest(void) { return (void *)(R_BASE + R_CONTROL_
 static struct r_control_broker *broker(void) { return (void *)(R_BASE + R_CONTROL_BROKER); }
 const struct mail_boot *boot_config(void) { return &boot.config; }
 void boot_count_unknown(u32 nr) { atomic_add(&boot.unknown[nr < SYSCALL_COUNT ? nr : SYSCALL_COUNT - 1], 1); }
-
-void panic(const char *f, ...)
-{
-    char text[512];
-    va_list ap;
-    va_start(ap, f);
-    int n = fmt_print(text, sizeof(text), "guest kernel panic: ");
-    fmt_vprint(text + n, sizeof(text) - (size_t)n, f, ap);
-    va_end(ap);
-    if (!__atomic_exchange_n(&boot.panicked, true, __ATOMIC_SEQ_CST))
-        broker_notify(WIRE_PANIC, 0, 0, 0, text, strlen(text));
-    host_exit_process(125);
-}
-
-void give_up(int status, const char *f, ...)
-{
-    char text[512];
-    va_list ap;
-    va_start(ap, f);
-    fmt_vprint(text, sizeof(text), f, ap);
-    va_end(ap);
-    if (!__atomic_exchange_n(&boot.panicked, true, __ATOMIC_SEQ_CST))
-        broker_notify(WIRE_PANIC, (u64)status, 0, 0, text, strlen(text));
-    host_exit_process(125);
-}
 
 void klog(const char *f, ...)
 {
@@ -116,6 +92,9 @@ static void configure(const struct mail_boot *m)
     random_seed(m->seed);
     memory_set_limit(m->memory_max);
     kmalloc_set_limit(m->memory_max ? MAX(m->memory_max / 4, 4ul << 20) : 0); /* files without contents, processes ... */
+    if (m->tmpfs_max)
+        dpages_set_limit(MAX(m->tmpfs_max / PAGE_SIZE, 256ul));
+    files_set_max(m->files_max ? m->files_max + FILES_OWN : 0);
 }
 
 static void boot_mail(const struct mail_boot *m, u32 size)

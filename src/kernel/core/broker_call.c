@@ -18,8 +18,9 @@ static int slot_take(void)
 {
     int i = -1;
     mutex_lock(&calls.lock);
-    if (~calls.busy) {
-        i = __builtin_ctzll(~calls.busy);
+    u64 free = ~calls.busy & ((1ull << (REQ_SLOTS - 1)) - 1); /* the last one is for panic() */
+    if (free) {
+        i = __builtin_ctzll(free);
         calls.busy |= 1ull << i;
     }
     mutex_unlock(&calls.lock);

@@ -77,6 +77,7 @@ void freeze_park(struct regs *r)
     service_wake();
     while (atomic_load(&freeze.active) && !(atomic_load(&t->core.work) & WORK_EXIT)) {
         u32 seen = atomic_load(&freeze.word);
+        atomic_and(&t->core.work, ~WORK_BARRIER); /* it is past the exit path already */
         obey(t);
         if (atomic_load(&freeze.active))
             host_futex_wait(&freeze.word, seen, NO_DEADLINE);
@@ -88,6 +89,8 @@ void freeze_park(struct regs *r)
     t->frozen = NULL;
     atomic_store(&t->parked, TASK_RUNS);
     atomic_and(&t->core.work, ~WORK_FREEZE);
+    if (atomic_load(&freeze.active)) /* again, meanwhile: what told us so may be what was just cleared */
+        atomic_or(&t->core.work, WORK_FREEZE);
 }
 
 void freeze_begin(void)
@@ -115,6 +118,23 @@ bool freeze_complete(void)
             all &= t->exited || t->parked != TASK_RUNS;
     mutex_unlock(&tasklist_lock);
     return all;
+}
+
+void freeze_tell(void)
+{
+    struct task *t;
+    char text[160];
+    for (u32 tid = 2; tid < PID_MAX; tid++) {
+        mutex_lock(&tasklist_lock);
+        t = task_find_locked(tid);
+        bool moves = t && !t->exited && t->parked == TASK_RUNS;
+        if (moves)
+            fmt_print(text, sizeof(text), "task %u (%.16s) does not come to rest: work %x, %s, host thread %u, stopped by %u", tid,
+                      t->comm, t->core.work, t->core.wake == WAKE_SLEEPING ? "sleeps" : "runs", t->core.host_tid, t->tg->stop_sig);
+        mutex_unlock(&tasklist_lock);
+        if (moves)
+            klog("%s", text);
+    }
 }
 
 void freeze_end(void)
@@ -149,31 +169,45 @@ long freeze_in_each_mm(long (*fn)(struct task *t))
 
 /* ---- calls that were cut short ---- */
 
+u64 call_deadline_anew(u64 ns)
+{
+    u64 now = host_clock(CLOCK_MONOTONIC);
+    return current_task()->call_deadline = ns >= NO_DEADLINE - now ? NO_DEADLINE : now + ns;
+}
+
 u64 call_deadline(u64 ns)
 {
     struct task *t = current_task();
-    u64 now = host_clock(CLOCK_MONOTONIC);
-    t->call_deadline = t->again_deadline ? t->again_deadline : ns >= NO_DEADLINE - now ? NO_DEADLINE : now + ns;
-    return t->call_deadline;
+    return t->again_deadline ? (t->call_deadline = t->again_deadline) : call_deadline_anew(ns);
 }
 
-static bool wrote_some(const struct regs *r)
+u64 call_done_before(void) { return current_task()->partial.done; }
+
+/* Reads are content with a part unless they say so. */
+void call_wants_rest(void)
 {
-    bool plain = r->nr == __NR_write || r->nr == __NR_pwrite64 || (r->nr == __NR_sendto && !r->r8);
-    return plain && (long)r->rax > 0 && r->rax < r->rdx;
+    struct task_core *t = &current_task()->core;
+    t->wants_rest = t->froze;
+}
+
+static bool did_a_part(const struct task *t, const struct regs *r)
+{
+    bool write = r->nr == __NR_write || r->nr == __NR_pwrite64 || (r->nr == __NR_sendto && !r->r8);
+    bool read = t->core.wants_rest && (r->nr == __NR_read || (r->nr == __NR_recvfrom && !r->r8));
+    return (write || read) && (long)r->rax > 0 && r->rax < r->rdx;
 }
 
 bool freeze_cut_short(const struct task *t, const struct regs *r)
 {
     long v = (long)r->rax;
-    return t->core.froze && r->nr != ~0ull && (v == -EINTR || is_restart(v) || wrote_some(r));
+    return t->core.froze && r->nr != ~0ull && (v == -EINTR || is_restart(v) || did_a_part(t, r));
 }
 
-/* A write goes on behind what it has written; the program sees its own arguments when it returns. */
-static void write_goes_on(struct task *t, struct regs *r)
+/* The call goes on behind what it has done; the program sees its own arguments when it returns. */
+static void take_rest(struct task *t, struct regs *r)
 {
     if (!t->partial.done)
-        t->partial = (struct partial_write){.buf = r->rsi, .size = r->rdx, .off = r->r10};
+        t->partial = (struct partial_call){.buf = r->rsi, .size = r->rdx, .off = r->r10};
     u64 n = r->rax;
     t->partial.done += n;
     r->rsi += n;
@@ -182,11 +216,18 @@ static void write_goes_on(struct task *t, struct regs *r)
         r->r10 += n;
 }
 
+/* A System V object that went while its waiter was parked is not found again. */
+static bool removed_meanwhile(const struct regs *r)
+{
+    bool waits = r->nr == __NR_semop || r->nr == __NR_semtimedop || r->nr == __NR_msgsnd || r->nr == __NR_msgrcv;
+    return waits && (long)r->rax == -EINVAL;
+}
+
 void freeze_call_goes_on(struct task *t, struct regs *r)
 {
-    t->core.froze = false;
-    if (wrote_some(r))
-        write_goes_on(t, r);
+    if (did_a_part(t, r))
+        take_rest(t, r);
+    t->core.froze = t->core.wants_rest = false;
     t->again_deadline = t->call_deadline;
     if ((long)r->rax != -ERESTART_RESTARTBLOCK)
         r->rax = r->nr;
@@ -194,6 +235,8 @@ void freeze_call_goes_on(struct task *t, struct regs *r)
     if (freeze_cut_short(t, r))
         return;
     t->again_deadline = t->call_deadline = 0;
+    if (removed_meanwhile(r))
+        r->rax = (u64)-EIDRM;
     if (t->partial.done) {
         r->rsi = t->partial.buf;
         r->rdx = t->partial.size;

@@ -25,6 +25,7 @@ struct frozen { /* what else is in the registers of a parked task's carrier */
 void freeze_begin(void);
 bool freeze_begun(void);
 bool freeze_complete(void); /* all tasks are parked, each with its registers in K */
+void freeze_tell(void); /* into the log: who is not parked */
 void freeze_end(void);
 void freeze_park(struct regs *r); /* exit_work: WORK_FREEZE is set */
 

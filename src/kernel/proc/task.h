@@ -82,7 +82,7 @@ struct tgroup {
     bool subreaper;
 };
 
-struct partial_write { /* arguments of a write that was cut short by freezing, and what it had written */
+struct partial_call { /* arguments of a read or write that was cut short by freezing, and what it had done */
     u64 buf, size, off, done;
 };
 
@@ -115,7 +115,7 @@ struct task {
     u32 parked, freeze_order;
     bool moved; /* carried by another carrier than the one that parked it */
     u64 call_deadline, again_deadline;
-    struct partial_write partial;
+    struct partial_call partial;
     char comm[16];
     u64 utime_base; /* thread clock when it began to count */
     u64 affinity; /* 0: all */
@@ -145,6 +145,7 @@ void vfork_release(struct task *t);
 bool vfork_parent_waits(const struct task *t, const struct regs *r); /* frozen in vfork */
 /* The end of a task that has given back files and memory; last: nobody else of the group will do anything. May free t, tg. */
 void task_ended(struct task *t, struct tgroup *tg, bool last);
+u32 task_total(void); /* tasks there are */
 long put_rusage(uptr ru, u64 cpu_ns, u64 rss);
 
 /* Signals (signal.c) */

@@ -15,6 +15,7 @@
 /* Kept in kernel state: named, so that a snapshot can say what it means (store/kernel.h). */
 static const char proc_name[] = "proc";
 static const char sysfs_name[] = "sysfs";
+static const char cgroup2_name[] = "cgroup2";
 
 #define DYNAMIC 4096u
 
@@ -452,5 +453,6 @@ long procfs_init(void)
 {
     pidfd_know_directories(process_directory);
     long r = register_filesystem(proc_name, proc_mount);
-    return r ? r : register_filesystem(sysfs_name, sysfs_mount);
+    r = r ? r : register_filesystem(sysfs_name, sysfs_mount);
+    return r ? r : register_filesystem(cgroup2_name, cgroupfs_mount);
 }

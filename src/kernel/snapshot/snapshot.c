@@ -74,6 +74,8 @@ void snapshot_mail(const struct mail_freeze *m)
     state.order = m->order;
     state.number = m->number;
     if (m->order == FREEZE_THAW) {
+        if (state.asked)
+            freeze_tell();
         if (freeze_begun())
             thaw();
         return;

@@ -97,7 +97,7 @@ bool inode_owner_or_capable(const struct inode *i);
 bool has_cap(int cap); /* true at boot, when there is no task */
 
 /* ---- open.c ---- */
-struct file *file_alloc(void);
+struct file *file_alloc(void); /* -ENFILE, -ENOMEM */
 struct file *file_open_how(int dirfd, const char *name, u32 flags, u32 mode, u32 lookup); /* lookup: LOOKUP_* of openat2 */
 /* A kernel-internal file on an inode, without a path: for reading lower files and directories. */
 struct file *file_open_inode(struct inode *i, u32 flags);
