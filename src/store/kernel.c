@@ -183,9 +183,9 @@ static const struct symbol *symbol_at(const struct kernel_image *k, u64 address)
 static bool symbol_is(const struct symbol *s, const char *name)
 {
     size_t n = s->file ? strlen(s->file) : 0;
-    if (n && (strncmp(name, s->file, n) || name[n++] != ':'))
+    if (n && (strncmp(name, s->file, n) || name[n] != ':'))
         return false;
-    return !strcmp(name + n, s->name);
+    return !strcmp(name + n + (n > 0), s->name);
 }
 
 /* ---- the addresses in kernel state ---- */
