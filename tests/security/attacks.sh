@@ -122,6 +122,24 @@ $root && held outside/descriptors [ -n "$broker" -a -z "$fds" ]
 held outside/capabilities [ -n "$broker" -a -z "$caps" ]
 held outside/filter [ -n "$broker" -a -z "$seccomp" ]
 held outside/broker-capabilities [ "$(grep CapEff /proc/"$broker"/status)" = "$(printf 'CapEff:\t0000000000000000')" ]
+# speculation: no control weaker than this process has by the host's default; store bypass closed where the host can
+spec() { awk -F '\t' -v k="$2" '$1 == k ":" { print $2 }' "/proc/$1/status"; }
+weaker=''
+for p in $(children "$broker"); do
+  own=$(spec self Speculation_Store_Bypass) its=$(spec "$p" Speculation_Store_Bypass)
+  case "$own/$its" in 'thread vulnerable/thread '*mitigated) ;; 'thread vulnerable/'*) weaker+=" $its" ;; "$its/$own") ;; *) [ "$own" = "$its" ] || weaker+=" $its" ;; esac
+  [ "$(spec self SpeculationIndirectBranch)" = "$(spec "$p" SpeculationIndirectBranch)" ] || weaker+=' indirect'
+done
+held outside/speculation [ -n "$broker" -a -z "$weaker" ]
+h kill "$tag-p"
+settle
+rm -f up
+h run --name "$tag-p" --memory 64M sh -c 'echo up; sleep 20' >up 2>/dev/null &
+await up
+broker=$(broker_of "$tag-p")
+# what the broker does for a guest is on the guest's account
+where=$(cat /proc/"$broker"/cgroup) theirs=$(for p in $(children "$broker"); do cat /proc/"$p"/cgroup; done | sort -u)
+held outside/broker-in-the-cgroup [ -n "$broker" -a "$(sort <<<"$where")" = "$theirs" ]
 h kill "$tag-p"
 settle
 
@@ -197,6 +215,14 @@ h run --name "$tag-storm" "${with_volumes[@]}" -- /w/attack storm >out 2>/dev/nu
 await out
 sleep 1
 held limits/storm-then-kill timeout 5 "$HARENA" kill "$tag-storm"
+settle
+rm -f out
+h run --name "$tag-many" -- sh -c 'echo up; read x' <> <(:) >out 2>/dev/null &
+await out
+for i in $(seq 20); do timeout 20 "$HARENA" exec "$tag-many" sleep 10 >/dev/null 2>"refused-$i" & done
+sleep 2
+held limits/sessions-refused [ "$(cat refused-* | grep -c 'too many sessions')" -ge 4 ]
+held limits/sessions-then-kill timeout 5 "$HARENA" kill "$tag-many"
 settle
 h run --timeout 1s sh -c 'yes & yes >&2' >/dev/null 2>&1
 held limits/output-flood [ $? = 124 ]
