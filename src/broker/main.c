@@ -22,11 +22,12 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define LINK_FD 3
-#define MEMORY_CHECK_MS 250
+#define FREEZE_CHECK_MS 500
 #define GROUP_END_MS 2000
 #define NOTIF_SET_FLAGS SECCOMP_IOW(4, u64)
 #define NOTIF_SYNC_WAKE_UP 1ul
@@ -62,23 +63,8 @@ static void zygote_event(struct broker *b)
 static void time_out(struct broker *b)
 {
     b->deadline_ns = 0;
-    link_error(b, 124, "timed out after %u.%03u s; the sandbox was killed", b->config->timeout_ms / 1000,
-               b->config->timeout_ms % 1000);
-    b->status = 124;
-    b->main_done = true;
-    spawn_kill(b);
-}
-
-/* Without a cgroup nobody else counts the shared segments, files in memory above all. Looked at now and then. */
-static void check_memory(struct broker *b)
-{
-    struct stat k, d;
-    if (fstat(b->k_fd, &k) < 0 || fstat(b->d_fd, &d) < 0 || (u64)(k.st_blocks + d.st_blocks) * 512 <= b->config->memory_max)
-        return;
-    link_error(b, 137, "out of memory: the sandbox's files in memory reached its limit and it was killed; raise --memory");
-    b->status = 137;
-    b->main_done = true;
-    spawn_kill(b);
+    end_sandbox(b, 124, "timed out after %u.%03u s; the sandbox was killed", b->config->timeout_ms / 1000,
+                    b->config->timeout_ms % 1000);
 }
 
 static void dispatch(struct broker *b, struct source *s, u32 events)
@@ -94,7 +80,7 @@ static void dispatch(struct broker *b, struct source *s, u32 events)
         if (!b->booted && atomic_load_relaxed(&b->guest.ready)) {
             b->booted = true;
             if (b->link)
-                client_number(b->link, CTL_READY, b->pid_namespace ? 0 : b->zygote_pid);
+                client_send(b->link, CTL_READY, (u32[2]){ b->zygote_pid, b->pid_namespace }, 8);
         }
         break;
     case SOURCE_ZYGOTE:
@@ -129,16 +115,17 @@ static void serve(struct broker *b)
             }
             wait_ms = (b->deadline_ns - now + 999999) / 1000000;
         }
-        bool checks = b->config->memory_max && !(b->config->flags & CTL_CONFIG_CGROUP);
-        if (checks && (wait_ms < 0 || wait_ms > MEMORY_CHECK_MS))
-            wait_ms = MEMORY_CHECK_MS;
+        if (b->freeze.deadline_ns && (wait_ms < 0 || wait_ms > FREEZE_CHECK_MS))
+            wait_ms = FREEZE_CHECK_MS;
+        wait_ms = limits_check(b, wait_ms);
+        if (b->main_done)
+            break;
         int n = epoll_wait(b->epoll_fd, e, ARRAY_COUNT(e), again ? 0 : wait_ms);
-        if (checks)
-            check_memory(b);
         if (n < 0 && errno != EINTR)
             break;
         for (int i = 0; i < n; i++)
             dispatch(b, e[i].data.ptr, e[i].events);
+        freeze_check(b);
         requests_go_on(b);
         mail_pump(b);
         again = rings_pump(b) || b->requests_left;
@@ -160,10 +147,10 @@ static void finish(struct broker *b)
     if (!b->pid_namespace)
         for (int i = 0; i < GROUP_END_MS && kill(-b->zygote_pid, SIGKILL) == 0; i++)
             poll(NULL, 0, 1);
-    if (b->lock_fd >= 0) { /* as another uid we may not: then the runtime does it */
+    /* As another uid we may not: then the runtime does it. info.json stays: it tells whoever cleans up after a killed runtime which
+     * cgroups there are. */
+    if (b->lock_fd >= 0)
         unlinkat(b->lock_fd, "control", 0);
-        unlinkat(b->lock_fd, "info.json", 0);
-    }
 }
 
 static int prepare(struct broker *b)
@@ -177,13 +164,18 @@ static int prepare(struct broker *b)
     signal(SIGXFSZ, SIG_IGN); /* a guest may write far, in its segments and files */
     umask(0);
     setup_rlimits();
+    struct sysinfo info;
+    b->swap = sysinfo(&info) < 0 || info.totalswap;
     spawn_choose_uid(b);
     hostfs_init(&b->fs);
     b->fs.userns = b->was_root && b->outer_uid ? -2 : -1;
     b->fs.own_uid = b->fs.outer_uid = b->outer_uid;
     if (b->was_root)
         b->fs.own_gid = b->outer_uid;
-    int r = setup_memory(b);
+    int r = limits_begin(b);
+    if (r < 0)
+        return r;
+    r = setup_memory(b);
     if (r < 0) {
         link_error(b, 125, "cannot make the sandbox's memory objects: %s%s", strerror(-r),
                    r == -EFBIG ? "; raise the limit of file sizes (ulimit -f unlimited)" : "");
@@ -247,6 +239,8 @@ static int start(struct broker *b)
     }
     u64 flags = NOTIF_SYNC_WAKE_UP;
     ioctl(b->listener.fd, NOTIF_SET_FLAGS, flags); /* older hosts: only slower */
+    if (b->config->memory_max)
+        limits_take_memory();
     control_watch(b, &b->listener, EPOLLIN);
     control_watch(b, &b->zygote, EPOLLIN);
     control_watch(b, &b->link->source, EPOLLIN);
@@ -271,6 +265,7 @@ int main(int argc, char **argv)
     *b->link = (struct client){ .source = { .kind = SOURCE_CLIENT, .fd = LINK_FD }, .is_link = true };
     fcntl(LINK_FD, F_SETFD, FD_CLOEXEC);
     b->zygote.fd = b->boot_socket = -1;
+    b->freeze.fd[0] = b->freeze.fd[1] = b->freeze.fd[2] = -1;
     if (control_recv_config(b) < 0) {
         fprintf(stderr, "harena-broker: started without a configuration; use `harena run`\n");
         return 125;
@@ -278,6 +273,10 @@ int main(int argc, char **argv)
     if (b->config->timeout_ms)
         b->deadline_ns = monotonic_ns() + b->config->timeout_ms * 1000000ul;
     b->status = 125;
+    if (b->config->flags & CTL_CONFIG_RESTORE && snapshot_recv_parts(b) < 0) {
+        link_error(b, 125, "the parts of the snapshot did not arrive");
+        return 125;
+    }
     if (prepare(b) < 0)
         return 125;
     int r = start(b);

@@ -78,9 +78,9 @@ static void serve_text(struct broker *b, struct request *r)
     switch (r->head.op) {
     case WIRE_PANIC: {
         b->status = r->head.arg[0] == 137 ? 137 : 125;
+        spawn_kill(b);
         link_error(b, b->status, "%s%s", r->head.arg[0] ? "" : "the guest kernel gave up, the sandbox ends; its report:\n", text);
         b->main_done = true;
-        spawn_kill(b);
         break;
     }
     case WIRE_STATS:
@@ -137,6 +137,19 @@ static void serve_life(struct broker *b, struct request *r)
                 client_number(s->client, CTL_STARTED, 0);
         }
         break;
+    case WIRE_FROZEN:
+        r->head.result = freeze_frozen(b, r);
+        break;
+    case WIRE_DUMP_OPEN:
+        r->head.result = freeze_dump_open(b, r);
+        break;
+    case WIRE_DUMPED:
+        r->head.result = freeze_dumped(b, r);
+        break;
+    case WIRE_USAGE:
+        limits_usage(b, (struct wire_usage *)r->reply);
+        r->head.reply_size = sizeof(struct wire_usage);
+        break;
     default:
         serve_text(b, r);
     }
@@ -163,7 +176,7 @@ static void serve_slot(struct broker *b, u32 slot, u32 seq, u64 notify_id)
                                       (ssize_t)(r.head.size - have))
             return;
         r.data[r.head.size] = 0;
-        if (r.head.op <= WIRE_TRACE)
+        if (r.head.op <= WIRE_USAGE)
             serve_life(b, &r);
         else
             hostfs_serve(b, &r);
@@ -183,7 +196,7 @@ static bool is_grant(struct broker *b, u32 slot)
 {
     u32 op = 0;
     pread(b->r_fd, &op, 4, R_REQUESTS + (u64)slot * R_REQUEST_STRIDE);
-    return op == WIRE_GRANT;
+    return op == WIRE_GRANT || op == WIRE_DUMP_OPEN;
 }
 
 /* Serves the requests of the copied control page that have no answer yet. hint: slot + 1, or 0 or nonsense. After TURN_NS

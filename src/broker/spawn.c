@@ -78,13 +78,20 @@ static void report(const struct child *c, const char tag[5], const char *step, i
 static int place_descriptors(const struct child *c)
 {
     struct broker *b = c->b;
-    int from[9] = { b->k_fd, b->d_fd, b->r_fd, -1, -1, -1, b->views[1].fd, b->views[0].fd, c->boot_socket };
+    int from[FD_GRANT0 + 1] = { b->k_fd, b->d_fd, b->r_fd };
+    for (u32 i = FD_IMAGE0; i < ARRAY_COUNT(from); i++)
+        from[i] = -1;
     for (u32 i = 0; i < b->image_count; i++)
         from[FD_IMAGE0 + i] = b->image_fd[i];
-    for (int i = 0; i < 9; i++)
+    from[FD_VIEWS] = b->views[0].fd;
+    from[FD_VIEWS_OWN] = b->views[1].fd;
+    for (u32 i = 0; i < b->base_count; i++)
+        from[FD_BASE0 + i] = b->base_fd[i];
+    from[FD_GRANT0] = c->boot_socket;
+    for (u32 i = 0; i < ARRAY_COUNT(from); i++)
         if (from[i] >= 0 && (from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, HIGH_FD)) < 0)
             return -1;
-    for (int i = 0; i < 9; i++) {
+    for (u32 i = 0; i < ARRAY_COUNT(from); i++) {
         if (from[i] < 0)
             close(i);
         else if (dup2(from[i], i) < 0)
@@ -107,6 +114,10 @@ static int set_resource_limits(const struct child *c)
         return -1;
     data.rlim_cur = data.rlim_max = cfg->memory_max + SLACK_DATA;
     if (cfg->memory_max && !(cfg->flags & CTL_CONFIG_CGROUP) && setrlimit(RLIMIT_DATA, &data) < 0)
+        return -1;
+    /* where nobody counts for all: each process at least */
+    struct rlimit time = { cfg->cpu_time_ms / 1000 + 2, cfg->cpu_time_ms / 1000 + 2 };
+    if (cfg->cpu_time_ms && c->b->limits.time_fd < 0 && setrlimit(RLIMIT_CPU, &time) < 0)
         return -1;
     return 0;
 }

@@ -70,6 +70,10 @@ void environment_defaults(struct environment *e, bool tty);
 bool parse_size(const char *text, u64 *out);
 bool parse_count(const char *text, u64 max, u64 *out);
 bool parse_duration_ms(const char *text, u32 *out);
+/* 0.5, 2: as thousandths, from 10. */
+bool parse_thousandths(const char *text, u32 *out);
+/* "0,2-3": a bit each. */
+bool parse_cpu_list(const char *text, u64 set[HARENA_CPUS_MAX / 64]);
 /* TERM, SIGTERM, 15. 0: none of that. */
 int parse_signal(const char *text);
 /* Is it NAME|UID[:GROUP|GID]? */

@@ -54,6 +54,22 @@ static int finish_json(json_t *all)
     return bad ? fail(125, "cannot write: %m") : 0;
 }
 
+static json_t *or_null(u64 value, double unit)
+{
+    return !value ? json_null() : unit > 1 ? json_real(value / unit) : json_integer(value);
+}
+
+static json_t *limits_json(const struct harena_limits *l)
+{
+    json_t *cpus = json_array();
+    for (u32 i = 0; i < HARENA_CPUS_MAX; i++)
+        if (l->cpuset[i / 64] >> i % 64 & 1)
+            json_array_append_new(cpus, json_integer(i));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "memory", or_null(l->memory, 1), "tmpfs", or_null(l->files_memory, 1),
+                     "output", or_null(l->output, 1), "cpu_time", or_null(l->cpu_time_ms, 1000), "timeout", or_null(l->timeout_ms, 1000),
+                     "pids", or_null(l->pids, 1), "cpus", or_null(l->cpus_milli, 1000), "files", or_null(l->files, 1), "cpuset", cpus);
+}
+
 static int show_sandboxes(bool json)
 {
     struct harena_error err = { 0 };
@@ -65,10 +81,12 @@ static int show_sandboxes(bool json)
     if (json) {
         json_t *all = json_array();
         for (int i = 0; i < n; i++)
-            json_array_append_new(all, json_pack("{s:s, s:s, s:i, s:I, s:I, s:o, s:o, s:I, s:o}", "name", list[i].name, "id",
+            json_array_append_new(all, json_pack("{s:s, s:s, s:i, s:I, s:I, s:o, s:o, s:I, s:I, s:f, s:I, s:I, s:o, s:o}", "name", list[i].name, "id",
                 list[i].id, "pid", list[i].pid, "created", (json_int_t)list[i].created, "age", (json_int_t)(now - list[i].created),
-                "root", text(list[i].root), "command", text(list[i].command), "memory", (json_int_t)list[i].memory, "processes",
-                list[i].processes < 0 ? json_null() : json_integer(list[i].processes)));
+                "root", text(list[i].root), "command", text(list[i].command), "memory", (json_int_t)list[i].usage.memory, "memory_peak",
+                (json_int_t)list[i].usage.memory_peak, "cpu_time", list[i].usage.cpu_ns / 1e9, "oom_kills",
+                (json_int_t)list[i].usage.oom_kills, "host_processes", (json_int_t)list[i].usage.host_processes, "processes",
+                list[i].processes < 0 ? json_null() : json_integer(list[i].processes), "limits", limits_json(&list[i].limits)));
         free(list);
         return finish_json(all);
     }
@@ -78,7 +96,7 @@ static int show_sandboxes(bool json)
         if (list[i].processes >= 0)
             snprintf(procs, sizeof(procs), "%d", list[i].processes);
         printf("%-18s %7d %-13s %5s %7s %5s  ", list[i].name, list[i].pid, list[i].id, age_text(now - list[i].created, age),
-               size_text(list[i].memory, size), procs);
+               size_text(list[i].usage.memory, size), procs);
         print_plain(list[i].root, 18);
         putchar(' ');
         print_plain(list[i].command, 0);

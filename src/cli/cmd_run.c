@@ -22,14 +22,16 @@ struct options {
 };
 
 enum { OPT_IMAGE = 256, OPT_ROOT, OPT_HOSTNAME, OPT_NAME, OPT_MEMORY, OPT_PIDS, OPT_TIMEOUT, OPT_VERBOSE, OPT_LAYERS, OPT_SECRETS,
-       OPT_CWD, OPT_NO_PATCH };
+       OPT_CWD, OPT_NO_PATCH, OPT_CPUS, OPT_CPUSET, OPT_CPU_TIME, OPT_TMPFS, OPT_OUTPUT, OPT_FILES };
 
 static const struct option long_options[] = {
     { "image", 1, 0, OPT_IMAGE }, { "root", 1, 0, OPT_ROOT }, { "volume", 1, 0, 'v' }, { "env", 1, 0, 'e' },
     { "workdir", 1, 0, 'w' }, { "user", 1, 0, 'u' }, { "tty", 0, 0, 't' }, { "hostname", 1, 0, OPT_HOSTNAME },
     { "name", 1, 0, OPT_NAME }, { "memory", 1, 0, OPT_MEMORY }, { "pids", 1, 0, OPT_PIDS }, { "timeout", 1, 0, OPT_TIMEOUT },
     { "verbose", 0, 0, OPT_VERBOSE }, { "require-layers", 0, 0, OPT_LAYERS }, { "show-secrets", 0, 0, OPT_SECRETS },
-    { "force-cwd", 0, 0, OPT_CWD }, { "no-patch", 0, 0, OPT_NO_PATCH }, { 0 },
+    { "force-cwd", 0, 0, OPT_CWD }, { "no-patch", 0, 0, OPT_NO_PATCH }, { "cpus", 1, 0, OPT_CPUS },
+    { "cpuset", 1, 0, OPT_CPUSET }, { "cpu-time", 1, 0, OPT_CPU_TIME }, { "tmpfs", 1, 0, OPT_TMPFS },
+    { "output-limit", 1, 0, OPT_OUTPUT }, { "files", 1, 0, OPT_FILES }, { 0 },
 };
 
 static int parse_volume(struct options *o, const char *text)
@@ -57,9 +59,57 @@ static int parse_volume(struct options *o, const char *text)
     return 0;
 }
 
-static int parse_options(struct options *o, int argc, char **argv)
+/* An option that limits something. 0, a status after a message, or -1 for another option. */
+static int parse_limit(struct harena_limits *l, int c)
 {
     u64 number;
+    u32 ms;
+    switch (c) {
+    case OPT_MEMORY:
+        if (!parse_size(optarg, &l->memory) || l->memory < 4 << 20)
+            return fail(125, "--memory %s: give a size of at least 4M, such as 512M", optarg);
+        return 0;
+    case OPT_TMPFS:
+        if (!parse_size(optarg, &l->files_memory) || l->files_memory < 1 << 20)
+            return fail(125, "--tmpfs %s: give a size of at least 1M, such as 64M", optarg);
+        return 0;
+    case OPT_OUTPUT:
+        if (!parse_size(optarg, &l->output))
+            return fail(125, "--output-limit %s: give a size, such as 10M", optarg);
+        return 0;
+    case OPT_PIDS:
+        if (!parse_count(optarg, 30000, &number))
+            return fail(125, "--pids %s: give a number from 1 to 30000", optarg);
+        l->pids = number;
+        return 0;
+    case OPT_FILES:
+        if (!parse_count(optarg, 65536, &number) || number < 16)
+            return fail(125, "--files %s: give a number from 16 to 65536", optarg);
+        l->files = number;
+        return 0;
+    case OPT_TIMEOUT:
+        if (!parse_duration_ms(optarg, &l->timeout_ms))
+            return fail(125, "--timeout %s: give a time, such as 30s or 5m", optarg);
+        return 0;
+    case OPT_CPU_TIME:
+        if (!parse_duration_ms(optarg, &ms))
+            return fail(125, "--cpu-time %s: give a time, such as 30s or 5m", optarg);
+        l->cpu_time_ms = ms;
+        return 0;
+    case OPT_CPUS:
+        if (!parse_thousandths(optarg, &l->cpus_milli))
+            return fail(125, "--cpus %s: give a number from 0.01 to 1024, such as 0.5 or 2", optarg);
+        return 0;
+    case OPT_CPUSET:
+        if (!parse_cpu_list(optarg, l->cpuset))
+            return fail(125, "--cpuset %s: give numbers and ranges, such as 0,2-3", optarg);
+        return 0;
+    }
+    return -1;
+}
+
+static int parse_options(struct options *o, int argc, char **argv)
+{
     int c;
     optind = 1;
     opterr = 0;
@@ -93,21 +143,11 @@ static int parse_options(struct options *o, int argc, char **argv)
                 return fail(125, "-u %s: write it as USER or USER:GROUP, names or numbers", optarg);
             o->command.user = optarg;
             break;
-        case OPT_MEMORY:
-            if (!parse_size(optarg, &o->config.memory_max) || o->config.memory_max < 4 << 20)
-                return fail(125, "--memory %s: give a size of at least 4M, such as 512M", optarg);
-            break;
-        case OPT_PIDS:
-            if (!parse_count(optarg, 30000, &number))
-                return fail(125, "--pids %s: give a number from 1 to 30000", optarg);
-            o->config.pids_max = number;
-            break;
-        case OPT_TIMEOUT:
-            if (!parse_duration_ms(optarg, &o->config.timeout_ms))
-                return fail(125, "--timeout %s: give a time, such as 30s or 5m", optarg);
-            break;
-        default:
-            return bad_option("run", argv, c);
+        default: {
+            int r = parse_limit(&o->config.limits, c);
+            if (r)
+                return r < 0 ? bad_option("run", argv, c) : r;
+        }
         }
     }
     if (optind >= argc)

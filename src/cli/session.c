@@ -118,6 +118,28 @@ static int start_failed(const struct session_options *o, u32 value)
                            : fail(126, "%s: cannot be run in the sandbox: %s", o->program, strerror(error));
 }
 
+/* Whoever was killed because memory ran out: no program can tell it. */
+static void tell_memory(struct harena_sandbox *s, const char *program, bool killed)
+{
+    struct harena_usage u;
+    harena_usage(s, &u);
+    if (u.oom_kills && killed)
+        fail(0, "out of memory: %s was killed: the sandbox reached its memory limit; raise --memory", program);
+    else if (u.oom_kills)
+        fail(0, "out of memory: %llu process%s of the sandbox %s killed: it reached its memory limit; raise --memory",
+             (unsigned long long)u.oom_kills, u.oom_kills == 1 ? "" : "es", u.oom_kills == 1 ? "was" : "were");
+}
+
+/* The sandbox as a whole was killed: is that why? */
+static bool ran_out_of_memory(struct harena_sandbox *s)
+{
+    struct harena_usage u;
+    harena_usage(s, &u);
+    if (u.oom_kills)
+        fail(0, "out of memory: the sandbox reached its memory limit and was killed; raise --memory");
+    return u.oom_kills != 0;
+}
+
 int session_run(struct harena_sandbox *s, const struct session_options *o)
 {
     struct harena_error err = { 0 };
@@ -149,12 +171,12 @@ int session_run(struct harena_sandbox *s, const struct session_options *o)
             session_restore();
             if (status >= 0)
                 return status;
-            if (WIFSIGNALED(e.value) && WTERMSIG(e.value) == SIGKILL && harena_out_of_memory(s))
-                fail(0, "%s was killed: the sandbox reached its memory limit; raise --memory", o->program);
+            tell_memory(s, o->program, WIFSIGNALED(e.value) && WTERMSIG(e.value) == SIGKILL);
             return WIFSIGNALED(e.value) ? 128 + WTERMSIG(e.value) : WEXITSTATUS(e.value);
         case HARENA_EVENT_ERROR:
             session_restore();
-            say("harena: ", e.text, e.text_size);
+            if (e.value != 137 || !ran_out_of_memory(s))
+                say("harena: ", e.text, e.text_size);
             return e.value;
         case HARENA_EVENT_CLOSED: {
             int ignored;

@@ -75,6 +75,41 @@ bool parse_duration_ms(const char *text, u32 *out)
     return true;
 }
 
+bool parse_thousandths(const char *text, u32 *out)
+{
+    char *end;
+    double v = strtod(text, &end);
+    if (!isdigit((unsigned char)text[0]) || *end || !(v >= 0.01 && v <= HARENA_CPUS_MAX))
+        return false;
+    *out = v * 1000 + 0.5;
+    return true;
+}
+
+bool parse_cpu_list(const char *text, u64 set[HARENA_CPUS_MAX / 64])
+{
+    memset(set, 0, HARENA_CPUS_MAX / 8);
+    for (;;) {
+        char *end;
+        if (!isdigit((unsigned char)*text))
+            return false;
+        unsigned long first = strtoul(text, &end, 10), last = first;
+        if (*end == '-') {
+            if (!isdigit((unsigned char)end[1]))
+                return false;
+            last = strtoul(end + 1, &end, 10);
+        }
+        if (first > last || last >= HARENA_CPUS_MAX)
+            return false;
+        for (unsigned long i = first; i <= last; i++)
+            set[i / 64] |= 1ul << i % 64;
+        if (!*end)
+            return true;
+        if (*end != ',')
+            return false;
+        text = end + 1;
+    }
+}
+
 bool environment_set(struct environment *e, const char *assignment)
 {
     const char *eq = strchr(assignment, '=');

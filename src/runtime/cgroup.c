@@ -1,17 +1,29 @@
-/* Memory and process limits through cgroups, version 2 or 1, where this user may make them.
+/* Limits through cgroups, version 2, version 1, or both (hybrid), where this user may make them.
  *
- * The runtime makes one group per controller beside its own, puts the broker in (its children follow) and removes it when all
- * are gone. Version 2 forbids processes in groups with children that have controllers, so there the nearest ancestor
- * that distributes the controller is used. */
+ * The runtime makes a group per hierarchy that is needed, named harena-NAME, puts the broker in (its children follow) and removes it
+ * when all are gone. Which limits are *held* by groups is told in struct harena_sandbox.held; for the others the broker does what it
+ * can (broker/limits.c).
+ *
+ * Version 2 forbids processes in groups with children that have controllers, so there the nearest ancestor that distributes
+ * the controllers is used: the one with most of those wanted. Version 1 has a hierarchy per controller (or some together, under linked
+ * names); the group is made below our own. On hybrid hosts a further group in the unified hierarchy, which has no controllers
+ * there, gives what version 1 lacks: to kill everything at once. Processor time is counted by every group of version 2.
+ *
+ * Files: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/ of the Linux source. */
 #define _GNU_SOURCE
 #include "runtime/internal.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define PERIOD_US 100000u
+
+const char *cgroup_top = "/sys/fs/cgroup"; /* tests have their own */
 
 static bool write_text(const char *dir, const char *file, const char *text)
 {
@@ -25,6 +37,13 @@ static bool write_text(const char *dir, const char *file, const char *text)
     return n == (ssize_t)strlen(text);
 }
 
+static bool write_number(const char *dir, const char *file, u64 number)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)number);
+    return write_text(dir, file, text);
+}
+
 static bool read_text(const char *dir, const char *file, char *out, size_t size)
 {
     char path[PATH_MAX + 64];
@@ -36,6 +55,30 @@ static bool read_text(const char *dir, const char *file, char *out, size_t size)
     close(fd);
     out[n > 0 ? n : 0] = 0;
     return n >= 0;
+}
+
+static bool read_number(const char *dir, const char *file, u64 *out)
+{
+    char text[64];
+    if (!read_text(dir, file, text, sizeof(text)))
+        return false;
+    *out = strtoull(text, NULL, 10);
+    return true;
+}
+
+/* The number behind `key` at the start of a line. */
+static bool read_keyed(const char *dir, const char *file, const char *key, u64 *out)
+{
+    char text[4096];
+    size_t n = strlen(key);
+    if (!read_text(dir, file, text, sizeof(text)))
+        return false;
+    for (char *save, *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+        if (!strncmp(line, key, n) && line[n] == ' ') {
+            *out = strtoull(line + n + 1, NULL, 10);
+            return true;
+        }
+    return false;
 }
 
 /* Our own path in the hierarchy that has the controller (version 1), or in the unified one (controller NULL). */
@@ -58,7 +101,7 @@ static bool own_path(const char *controller, char *out, size_t size)
                 found = !strcmp(n, controller);
         }
         if (found)
-            snprintf(out, size, "%s", path);
+            snprintf(out, size, "%s", strcmp(path, "/") ? path : "");
     }
     if (f)
         fclose(f);
@@ -67,120 +110,235 @@ static bool own_path(const char *controller, char *out, size_t size)
 
 static bool keep(struct harena_sandbox *s, const char *path)
 {
+    if (s->cgroup_count == CGROUP_MAX)
+        return false;
     s->cgroups[s->cgroup_count] = strdup(path);
-    return s->cgroups[s->cgroup_count++] != NULL;
+    return s->cgroups[s->cgroup_count] && ++s->cgroup_count;
 }
 
-static bool create_v1(struct harena_sandbox *s, const char *controller, const char *file, u64 limit)
+/* mkdir, also when a dead sandbox has left it. */
+static bool make_group(const char *path) { return mkdir(path, 0755) == 0 || errno == EEXIST; }
+
+/* ---- version 1 ---- */
+
+/* DIR/harena-NAME in the hierarchy TOP/SUB. Inside a container our own path may be the host's, which is not to be seen there: its
+ * top is ours then. */
+static bool make_below(const char *sub, const char *own, const char *name, char path[PATH_MAX])
 {
-    char own[PATH_MAX / 2], path[PATH_MAX], number[32];
-    if (!own_path(controller, own, sizeof(own)))
-        return false;
-    snprintf(path, sizeof(path), "/sys/fs/cgroup/%s%s/harena-%s", controller, strcmp(own, "/") ? own : "", s->name);
-    if (mkdir(path, 0755) < 0 && errno != EEXIST)
-        return false;
-    snprintf(number, sizeof(number), "%llu", (unsigned long long)limit);
-    if (!write_text(path, file, number)) {
-        rmdir(path);
-        return false;
-    }
-    if (!strcmp(controller, "memory"))
-        write_text(path, "memory.memsw.limit_in_bytes", number); /* no swap beyond it, where accounted */
-    return keep(s, path);
+    struct stat st;
+    char dir[PATH_MAX - 128];
+    snprintf(dir, sizeof(dir), "%s/%s%s", cgroup_top, sub, own);
+    if (stat(dir, &st) < 0)
+        snprintf(dir, sizeof(dir), "%s/%s", cgroup_top, sub);
+    snprintf(path, PATH_MAX, "%s/harena-%s", dir, name);
+    return make_group(path);
 }
 
-static bool create_v2(struct harena_sandbox *s, u64 memory_max, u32 pids_max)
+/* Returns whether all of it holds. */
+static bool create_v1(struct harena_sandbox *s, u32 what, const struct cgroup_limits *l)
 {
-    char own[PATH_MAX / 2], dir[PATH_MAX - 128], path[PATH_MAX], text[1024], number[32];
-    if (access("/sys/fs/cgroup/cgroup.controllers", R_OK) < 0 || !own_path(NULL, own, sizeof(own)))
+    static const char *const controllers[] = { "memory", "pids", "cpu", "cpuacct" };
+    char own[PATH_MAX / 2], path[PATH_MAX];
+    const char *controller = controllers[__builtin_ctz(what)];
+    if (!own_path(controller, own, sizeof(own)) || !make_below(controller, own, s->name, path))
         return false;
-    for (;;) {
-        snprintf(dir, sizeof(dir), "/sys/fs/cgroup%s", strcmp(own, "/") ? own : "");
-        bool fits = read_text(dir, "cgroup.subtree_control", text, sizeof(text)) && (!memory_max || strstr(text, "memory")) &&
-                    (!pids_max || strstr(text, "pids"));
-        snprintf(path, sizeof(path), "%s/harena-%s", dir, s->name);
-        if (fits && (mkdir(path, 0755) == 0 || errno == EEXIST))
-            break;
-        char *slash = strrchr(own, '/');
-        if (!slash || !own[1])
-            return false;
-        slash[slash == own] = 0;
-    }
     bool ok = true;
-    if (memory_max) {
-        snprintf(number, sizeof(number), "%llu", (unsigned long long)memory_max);
-        ok = write_text(path, "memory.max", number);
+    switch (what) {
+    case CGROUP_MEMORY:
+        ok = write_number(path, "memory.limit_in_bytes", l->memory);
+        write_number(path, "memory.memsw.limit_in_bytes", l->memory); /* no swap beyond it, where accounted */
+        break;
+    case CGROUP_PIDS:
+        ok = write_number(path, "pids.max", l->pids);
+        break;
+    case CGROUP_CPU:
+        ok = write_number(path, "cpu.cfs_period_us", PERIOD_US) &&
+             write_number(path, "cpu.cfs_quota_us", (u64)l->cpus_milli * PERIOD_US / 1000);
+        break;
+    }
+    if (ok && keep(s, path))
+        return true;
+    rmdir(path);
+    return false;
+}
+
+/* ---- version 2 ---- */
+
+static u32 distributed(const char *dir)
+{
+    static const struct {
+        const char *name;
+        u32 bit;
+    } names[] = { { "memory", CGROUP_MEMORY }, { "pids", CGROUP_PIDS }, { "cpu", CGROUP_CPU } };
+    char text[1024];
+    u32 found = CGROUP_CPU_TIME;
+    if (!read_text(dir, "cgroup.subtree_control", text, sizeof(text)))
+        return 0;
+    for (char *save, *n = strtok_r(text, " \n", &save); n; n = strtok_r(NULL, " \n", &save))
+        for (size_t i = 0; i < ARRAY_COUNT(names); i++)
+            if (!strcmp(n, names[i].name))
+                found |= names[i].bit;
+    return found;
+}
+
+/* The group below the nearest ancestor of ours that gives most of what is wanted. Returns what that is. */
+static u32 make_v2(const char *sub, const char *own, const char *name, u32 wanted, char path[PATH_MAX])
+{
+    char dir[PATH_MAX - 128], best[PATH_MAX - 128] = "";
+    int most = -1;
+    u32 gives = 0;
+    snprintf(dir, sizeof(dir), "%s%s%s", cgroup_top, sub, own);
+    size_t top = strlen(cgroup_top) + strlen(sub);
+    for (;;) {
+        u32 here = distributed(dir) & wanted;
+        if (here && __builtin_popcount(here) > most && access(dir, W_OK) == 0) {
+            most = __builtin_popcount(here);
+            gives = here;
+            snprintf(best, sizeof(best), "%s", dir);
+        }
+        char *slash = strrchr(dir + top, '/');
+        if (!slash)
+            break;
+        *slash = 0;
+    }
+    snprintf(path, PATH_MAX, "%s/harena-%s", best, name);
+    return most > 0 && make_group(path) ? gives : 0;
+}
+
+static u32 create_v2(struct harena_sandbox *s, const char *sub, u32 wanted, const struct cgroup_limits *l)
+{
+    char own[PATH_MAX / 2], path[PATH_MAX], text[64];
+    snprintf(path, sizeof(path), "%s%s/cgroup.controllers", cgroup_top, sub);
+    if (access(path, R_OK) < 0 || !own_path(NULL, own, sizeof(own)))
+        return 0;
+    u32 held = make_v2(sub, own, s->name, wanted, path);
+    if (!held)
+        return 0;
+    if (held & CGROUP_MEMORY) {
+        if (!write_number(path, "memory.max", l->memory))
+            held &= ~CGROUP_MEMORY;
         write_text(path, "memory.swap.max", "0");
         write_text(path, "memory.oom.group", "0");
     }
-    snprintf(number, sizeof(number), "%u", pids_max);
-    if (pids_max && ok)
-        ok = write_text(path, "pids.max", number);
-    if (!ok) {
-        rmdir(path);
-        return false;
-    }
-    return keep(s, path);
+    if ((held & CGROUP_PIDS) && !write_number(path, "pids.max", l->pids))
+        held &= ~CGROUP_PIDS;
+    snprintf(text, sizeof(text), "%llu %u", (unsigned long long)l->cpus_milli * PERIOD_US / 1000, PERIOD_US);
+    if ((held & CGROUP_CPU) && !write_text(path, "cpu.max", text))
+        held &= ~CGROUP_CPU;
+    if (held && keep(s, path))
+        return held;
+    rmdir(path);
+    return 0;
 }
 
-/* pids_max counts host processes: the guest's, spare ones and the broker; 0 = no limit. Returns whether limits hold. */
-int cgroup_create(struct harena_sandbox *s, u64 memory_max, u32 pids_max, struct harena_error *err)
+/* ---- all of it ---- */
+
+static u32 wanted(const struct cgroup_limits *l)
 {
-    if (!memory_max && !pids_max)
-        return 0;
-    if (create_v2(s, memory_max, pids_max))
-        return 0;
-    bool memory = !memory_max || create_v1(s, "memory", "memory.limit_in_bytes", memory_max);
-    bool pids = !pids_max || create_v1(s, "pids", "pids.max", pids_max);
-    if (memory && pids)
-        return 0;
-    if (!memory)
-        harena_error_set(err, 125, "no limit for the sum of memory: this user may not make a cgroup; each process and the files in "
-                                   "memory are held to it");
-    return memory ? 0 : -1; /* processes are counted in other ways, too */
+    return (l->memory ? CGROUP_MEMORY : 0) | (l->pids ? CGROUP_PIDS : 0) | (l->cpus_milli ? CGROUP_CPU : 0) |
+           (l->cpu_time ? CGROUP_CPU_TIME : 0);
 }
 
-void cgroup_add(struct harena_sandbox *s, pid_t pid)
+/* Makes the groups for the limits given; s->held tells which of them hold. */
+void cgroup_create(struct harena_sandbox *s, const struct cgroup_limits *l)
 {
-    char number[32];
-    snprintf(number, sizeof(number), "%d", pid);
+    u32 want = wanted(l);
+    if (!want)
+        return;
+    s->held = create_v2(s, "", want, l);
+    for (u32 bit = 1; bit <= CGROUP_CPU_TIME; bit <<= 1)
+        if ((want & ~s->held & bit) && create_v1(s, bit, l))
+            s->held |= bit;
+    if (s->held && access("/sys/fs/cgroup/unified", F_OK) == 0 && create_v2(s, "/unified", CGROUP_CPU_TIME, l))
+        s->held |= want & CGROUP_CPU_TIME;
+}
+
+/* False: the broker could not be put into all of them, and the limits do not hold. */
+bool cgroup_add(struct harena_sandbox *s, pid_t pid)
+{
+    bool ok = true;
     for (u32 i = 0; i < s->cgroup_count; i++)
-        write_text(s->cgroups[i], "cgroup.procs", number);
+        ok &= write_number(s->cgroups[i], "cgroup.procs", pid);
+    if (!ok)
+        s->held = 0;
+    return ok;
+}
+
+static void kill_listed(const char *dir)
+{
+    char text[65536];
+    if (!read_text(dir, "cgroup.procs", text, sizeof(text)))
+        return;
+    for (char *save, *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+        if (atoi(line) > 1)
+            kill(atoi(line), SIGKILL);
+}
+
+static bool is_ours(const char *path)
+{
+    const char *name = strrchr(path, '/');
+    size_t top = strlen(cgroup_top);
+    return name && !strncmp(name, "/harena-", 8) && !strncmp(path, cgroup_top, top) && path[top] == '/' && !strstr(path, "..");
+}
+
+/* Kills everything in the groups, the broker included, and lets it run at full speed for that. */
+void cgroup_kill(char *const *paths, u32 count)
+{
+    bool killed = false;
+    for (u32 i = 0; i < count; i++) {
+        if (!is_ours(paths[i]))
+            continue;
+        write_text(paths[i], "cpu.max", "max");
+        write_text(paths[i], "cpu.cfs_quota_us", "-1");
+        killed |= write_text(paths[i], "cgroup.kill", "1");
+    }
+    for (u32 i = 0; i < count && !killed; i++)
+        if (is_ours(paths[i]))
+            kill_listed(paths[i]);
 }
 
 /* Only ever removes directories named harena-*; the kernel refuses when something is still inside. */
 void cgroup_remove(char *const *paths, u32 count)
 {
     for (u32 i = 0; i < count; i++) {
-        const char *name = strrchr(paths[i], '/');
-        if (!name || strncmp(name, "/harena-", 8) || strncmp(paths[i], "/sys/fs/cgroup/", 15) || strstr(paths[i], ".."))
+        if (!is_ours(paths[i]))
             continue;
-        for (int tries = 0; rmdir(paths[i]) < 0 && errno == EBUSY && tries < 50; tries++)
+        for (int tries = 0; rmdir(paths[i]) < 0 && errno == EBUSY && tries < 500; tries++) {
+            if (tries % 50 == 49)
+                cgroup_kill(&paths[i], 1);
             usleep(2000); /* the last process is just being taken down */
+        }
     }
 }
 
-bool cgroup_out_of_memory(const struct harena_sandbox *s)
+/* Adds what the group tells to u. */
+void cgroup_usage(const char *path, struct harena_usage *u)
 {
-    char text[1024];
-    for (u32 i = 0; i < s->cgroup_count; i++) {
-        char *at = NULL;
-        if (read_text(s->cgroups[i], "memory.events", text, sizeof(text)) ||
-            read_text(s->cgroups[i], "memory.oom_control", text, sizeof(text)))
-            at = strstr(text, "oom_kill ");
-        if (at && strtoul(at + 9, NULL, 10) > 0)
-            return true;
+    u64 n;
+    if (!is_ours(path))
+        return;
+    if (read_number(path, "memory.current", &n) || read_number(path, "memory.usage_in_bytes", &n))
+        u->memory = n;
+    if (read_number(path, "memory.peak", &n) || read_number(path, "memory.max_usage_in_bytes", &n))
+        u->memory_peak = n;
+    if (read_keyed(path, "memory.events", "oom_kill", &n) || read_keyed(path, "memory.oom_control", "oom_kill", &n))
+        u->oom_kills = n;
+    if (read_number(path, "pids.current", &n))
+        u->host_processes = n;
+    if (read_keyed(path, "cpu.stat", "usage_usec", &n))
+        u->cpu_ns = n * 1000;
+    else if (read_number(path, "cpuacct.usage", &n))
+        u->cpu_ns = n;
+}
+
+/* The group that counts memory, or processor time; NULL = none. */
+const char *cgroup_with(const struct harena_sandbox *s, u32 what)
+{
+    for (u32 i = 0; i < s->cgroup_count && (s->held & what); i++) {
+        struct harena_usage u = { .memory = ~0ul, .cpu_ns = ~0ul };
+        cgroup_usage(s->cgroups[i], &u);
+        if ((what == CGROUP_MEMORY ? u.memory : u.cpu_ns) != ~0ul)
+            return s->cgroups[i];
     }
-    return false;
+    return NULL;
 }
-
-/* Bytes charged to the group, 0 when it does not count memory. */
-u64 cgroup_memory(const char *path)
-{
-    char text[64];
-    if (read_text(path, "memory.current", text, sizeof(text)) || read_text(path, "memory.usage_in_bytes", text, sizeof(text)))
-        return strtoull(text, NULL, 10);
-    return 0;
-}
-
-bool cgroup_has_memory(const char *path) { return !strncmp(path, "/sys/fs/cgroup/", 15) && cgroup_memory(path) > 0; }

@@ -40,6 +40,7 @@ static _Noreturn void guard_main(struct harena_sandbox *s, int parent, int broke
         ;
     if (s->group > 1)
         kill(-s->group, SIGKILL);
+    cgroup_kill(s->cgroups, s->cgroup_count);
     cgroup_remove(s->cgroups, s->cgroup_count);
     if (s->state_fd >= 0)
         state_remove_unlocked(2, s->name);

@@ -8,7 +8,9 @@
 #include "runtime/runtime.h"
 #include "wire/fds.h"
 
-#define CGROUP_MAX 3
+#define CGROUP_MAX 6
+
+enum { CGROUP_MEMORY = 1, CGROUP_PIDS = 2, CGROUP_CPU = 4, CGROUP_CPU_TIME = 8 }; /* what groups can hold */
 
 struct harena_sandbox {
     char name[64], id[16];
@@ -25,13 +27,18 @@ struct harena_sandbox {
     int base_fd;
     char *cgroups[CGROUP_MAX];
     u32 cgroup_count;
-    bool memory_held; /* by a cgroup, or there is no limit */
+    u32 held;       /* CGROUP_*: limits that groups hold */
+    pid_t init;     /* the first process of the sandbox, once it has booted; with a descriptor of it, which is ready when */
+    int init_pidfd; /* nothing of the sandbox is left; -1 = none */
     u8 *message;    /* the last event's */
     bool closed;
-    char note[256]; /* to be told once, before other events */
+    struct harena_limits limits;
+    char note[1024]; /* to be told once, before other events */
     char *views_dir[2]; /* of the packs of exec views, the system's and our own; NULL = none */
     int views;      /* socket to harena-views, -1 = not started */
     char *views_program;
+    char *kernel;   /* path of its binary */
+    char *report;   /* of its panic, with names */
 };
 
 /* Never NULL: without memory the program ends. */
@@ -40,6 +47,9 @@ void *grow(void *old, size_t size);
 /* programs.c */
 int find_program(const char *libexec, const char *name, const char *build_sub, char out[PATH_MAX], struct harena_error *err);
 int spawn_broker(const char *libexec, bool factory, int link, pid_t *pid, struct harena_error *err);
+
+/* snapshot.c */
+int snapshot_send_parts(int link, const struct harena_parts *p, struct harena_error *err);
 
 /* factory.c */
 int factory_new(struct harena_factory *f, int link, pid_t *pid, int *pidfd, struct harena_error *err);
@@ -61,12 +71,19 @@ void guard_start(struct harena_sandbox *s);
 void guard_end(struct harena_sandbox *s);
 
 /* cgroup.c */
-int cgroup_create(struct harena_sandbox *s, u64 memory_max, u32 pids_max, struct harena_error *err);
-void cgroup_add(struct harena_sandbox *s, pid_t pid);
+struct cgroup_limits { /* 0 = none */
+    u64 memory;
+    u32 pids; /* host processes: the guest's, spare ones and the broker */
+    u32 cpus_milli;
+    bool cpu_time; /* is to be counted */
+};
+extern const char *cgroup_top;
+void cgroup_create(struct harena_sandbox *s, const struct cgroup_limits *l);
+bool cgroup_add(struct harena_sandbox *s, pid_t pid);
+void cgroup_kill(char *const *paths, u32 count);
 void cgroup_remove(char *const *paths, u32 count);
-bool cgroup_has_memory(const char *path);
-u64 cgroup_memory(const char *path);
-bool cgroup_out_of_memory(const struct harena_sandbox *s);
+void cgroup_usage(const char *path, struct harena_usage *u);
+const char *cgroup_with(const struct harena_sandbox *s, u32 what);
 
 /* views.c */
 struct views_choice {
@@ -77,12 +94,16 @@ u32 views_mount_flags(const struct harena_sandbox *s, const struct harena_mount 
 void views_build(struct harena_sandbox *s, bool own, int fd);
 void views_close(struct harena_sandbox *s);
 
+/* symbols.c */
+char *symbols_add(const char *kernel, const char *report);
+
 /* watch.c */
 int process_lines(char *text, struct harena_process **out);
-u64 watch_memory(int broker, const char *cgroup);
+void watch_usage(int broker, struct harena_usage *u);
 
 /* message.c */
 int message_send(int fd, void *message, u32 size, const int *fds, u32 fd_count, struct harena_error *err);
+int message_receive_fds(int fd, u8 **out, int *fds, u32 max, u32 *fd_count, struct harena_error *err);
 int message_receive(int fd, u8 **out, int *passed, struct harena_error *err); /* *passed: a descriptor that came, or -1; NULL = none is wanted */
 int stdio_fresh(int fd, bool write);
 

@@ -39,13 +39,39 @@ struct harena_factory;
 int harena_factory_open(const char *libexec, struct harena_factory **out, struct harena_error *err);
 void harena_factory_close(struct harena_factory *f);
 
+/* The state of a frozen sandbox, as descriptors of sparse files that nobody changes any more: kernel state, contents of files in
+ * memory, pages of processes. Pages come in levels: level n refers to those below it, which were the levels of the sandbox the
+ * snapshot was made of. What lies in them is the guest's and read by the guest's kernel only. */
+#define HARENA_LEVELS 4
+struct harena_parts {
+    int kernel, data;
+    int pages[HARENA_LEVELS];
+    u32 levels;
+    bool tty; /* its main session has a terminal */
+    struct harena_mount *mounts; /* of the sandbox; strings are owned */
+    u32 mount_count;
+};
+void harena_parts_free(struct harena_parts *p);
+#define HARENA_CPUS_MAX 1024
+
+struct harena_limits { /* 0 = none, or the default */
+    u64 memory;       /* bytes: processes and files in memory together */
+    u64 files_memory; /* bytes: files in memory alone; default: half of memory */
+    u64 output;       /* bytes: standard output and error of all its programs together */
+    u64 cpu_time_ms;  /* of all processes together, the broker's included */
+    u32 timeout_ms;   /* wall time */
+    u32 pids;         /* processes and threads */
+    u32 cpus_milli;   /* thousandths of a processor */
+    u32 files;        /* open files */
+    u64 cpuset[HARENA_CPUS_MAX / 64]; /* processors it may run on; none = all */
+};
+
 struct harena_config {
+    const struct harena_parts *parts; /* NULL = a new sandbox; else mounts must be those of the parts but for their sources */
     struct harena_factory *factory; /* NULL = an exec of the broker */
     const char *name;     /* NULL = a random one */
     const char *hostname; /* NULL = the name */
-    u64 memory_max;       /* bytes, 0 = none */
-    u32 pids_max;         /* 0 = default */
-    u32 timeout_ms;       /* 0 = none */
+    struct harena_limits limits;
     bool verbose, require_layers, no_patch;
     bool guard;           /* a child that cleans up if this program is killed; see guard.c */
     bool anonymous;       /* no state directory: not seen by list, exec and kill; faster */
@@ -92,6 +118,8 @@ struct harena_event {
 
 int harena_create(const struct harena_config *config, struct harena_sandbox **out, struct harena_error *err);
 int harena_start(struct harena_sandbox *s, const struct harena_command *command, struct harena_error *err);
+/* Instead of harena_start, when made from parts: the main session goes on with these streams (and terminal size). */
+int harena_attach(struct harena_sandbox *s, const struct harena_command *command, struct harena_error *err);
 const char *harena_name(const struct harena_sandbox *s);
 
 /* Waits for the next event; with `mask` the signal mask is replaced while waiting (HARENA_EVENT_NONE after a signal). */
@@ -100,8 +128,15 @@ int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_ev
 /* Runs events to the end of the main session. Returns 0 with its wait status. */
 int harena_wait(struct harena_sandbox *s, int *wait_status, struct harena_error *err);
 
-/* Processes of the sandbox were killed because it reached its memory limit, as the host's cgroup tells; false without one. */
-bool harena_out_of_memory(const struct harena_sandbox *s);
+struct harena_usage { /* as the host counts it; 0 also when it does not */
+    u64 memory, memory_peak; /* bytes, broker included */
+    u64 oom_kills;           /* processes killed because the memory limit was reached */
+    u64 cpu_ns;
+    u32 host_processes;      /* tasks of the host: the guest's, spare ones, the broker */
+};
+
+/* Of a sandbox with limits; all zero without cgroups. */
+void harena_usage(const struct harena_sandbox *s, struct harena_usage *u);
 
 int harena_signal(struct harena_sandbox *s, int signal, struct harena_error *err);
 int harena_winsize(struct harena_sandbox *s, u16 rows, u16 cols, u16 xpixel, u16 ypixel, struct harena_error *err);
@@ -118,6 +153,12 @@ int harena_connect(const char *name, struct harena_sandbox **out, struct harena_
 int harena_kill(const char *name, int signal, struct harena_error *err);
 int harena_request(struct harena_sandbox *s, u32 ctl_type, u32 number, struct harena_error *err);
 
+/* Every process stops at once, wherever it is, until resumed. */
+int harena_pause(const char *name, struct harena_error *err);
+int harena_resume(const char *name, struct harena_error *err);
+/* Its state as of now; it goes on at once (unless it was paused), or with `stop` ends. Free *out with harena_parts_free. */
+int harena_snapshot(const char *name, bool stop, struct harena_parts **out, struct harena_error *err);
+
 struct harena_info {
     char name[64];
     char id[16];
@@ -125,8 +166,8 @@ struct harena_info {
     s64 created; /* seconds since 1970 */
     char root[256]; /* image or directory, "default" */
     char command[256];
-    char *cgroup; /* with a memory count, malloc'ed, or NULL; gone in results of harena_list */
-    u64 memory; /* bytes of the host's memory in use, broker included */
+    struct harena_limits limits;
+    struct harena_usage usage;
     int processes; /* of the guest; -1: it did not answer in time */
 };
 

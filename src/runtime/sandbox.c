@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -76,15 +77,23 @@ static int send_config(struct harena_sandbox *s, const struct harena_config *c, 
     struct views_choice views;
     views_choose(s, c, &views);
     struct ctl_config head = {
-        .h.type = CTL_CONFIG, .version = CTL_VERSION, .memory_max = c->memory_max, .pids_max = c->pids_max,
-        .timeout_ms = c->timeout_ms, .mount_count = c->mount_count,
-        .flags = (c->verbose ? CTL_CONFIG_VERBOSE : 0) | (s->memory_held ? CTL_CONFIG_CGROUP : 0) |
+        .h.type = CTL_CONFIG, .version = CTL_VERSION, .memory_max = c->limits.memory, .pids_max = c->limits.pids,
+        .timeout_ms = c->limits.timeout_ms, .mount_count = c->mount_count, .tmpfs_max = c->limits.files_memory,
+        .output_max = c->limits.output, .cpu_time_ms = c->limits.cpu_time_ms, .cpus_milli = c->limits.cpus_milli,
+        .files_max = c->limits.files,
+        .flags = (c->verbose ? CTL_CONFIG_VERBOSE : 0) |
+                 (!c->limits.memory || (s->held & CGROUP_MEMORY) ? CTL_CONFIG_CGROUP : 0) |
+                 (s->held & CGROUP_CPU ? CTL_CONFIG_CGROUP_CPU : 0) |
+                 (c->parts ? CTL_CONFIG_RESTORE : 0) |
                  (c->require_layers ? CTL_CONFIG_REQUIRE_LAYERS : 0) | (c->no_patch ? CTL_CONFIG_NO_PATCH : 0),
     };
     snprintf(head.name, sizeof(head.name), "%s", s->name);
     snprintf(head.hostname, sizeof(head.hostname), "%s", c->hostname ?: s->name);
     block_add(&b, &head, sizeof(head));
+    memcpy(((struct ctl_config *)b.data)->cpuset, c->limits.cpuset, sizeof(c->limits.cpuset));
     u32 kernel_off = block_string(&b, kernel), views_off[2];
+    const char *memory_group = cgroup_with(s, CGROUP_MEMORY), *time_group = cgroup_with(s, CGROUP_CPU_TIME);
+    u32 memory_off = memory_group ? block_string(&b, memory_group) : 0, time_off = time_group ? block_string(&b, time_group) : 0;
     for (int i = 0; i < 2; i++)
         views_off[i] = views.path[i][0] ? block_string(&b, views.path[i]) : 0;
     block_add(&b, NULL, -b.size & 7);
@@ -94,16 +103,44 @@ static int send_config(struct harena_sandbox *s, const struct harena_config *c, 
         add_mount(&b, &c->mounts[i], views_mount_flags(s, &c->mounts[i]));
     ((struct ctl_config *)b.data)->kernel_off = kernel_off;
     ((struct ctl_config *)b.data)->mounts_off = mounts_off;
+    ((struct ctl_config *)b.data)->memory_group_off = memory_off;
+    ((struct ctl_config *)b.data)->time_group_off = time_off;
     ((struct ctl_config *)b.data)->hidden_off = hidden_off;
     ((struct ctl_config *)b.data)->hidden_count = c->hidden_count;
     ((struct ctl_config *)b.data)->views_off = views_off[0];
     ((struct ctl_config *)b.data)->views_own_off = views_off[1];
     int fds[3] = { state_empty_dir(s->base_fd, err), listener, s->state_fd };
     int r = fds[0] < 0 ? -1 : message_send(s->link, b.data, b.size, fds, listener >= 0 ? 3 : 1, err);
+    if (r == 0 && c->parts)
+        r = snapshot_send_parts(s->link, c->parts, err);
     if (fds[0] >= 0)
         close(fds[0]);
     free(b.data);
     return r;
+}
+
+/* Names the limits that no cgroup holds, and what holds instead. False: that is an error. */
+static bool limits_held(struct harena_sandbox *s, const struct harena_config *c, struct harena_error *err)
+{
+    char text[sizeof(s->note)] = "";
+    int n = 0;
+    if (c->limits.memory && !(s->held & CGROUP_MEMORY))
+        n += snprintf(text + n, sizeof(text) - n, "no limit for the sum of memory: this user may not make a cgroup; each process and "
+                                                  "the files in memory are held to it, and all together looked at now and then\n");
+    if (c->limits.cpus_milli && !(s->held & CGROUP_CPU))
+        n += snprintf(text + n, sizeof(text) - n, "no limit for parts of a processor: this user may not make a cgroup; the sandbox is "
+                                                  "held to %u of the processors\n", (c->limits.cpus_milli + 999) / 1000);
+    if (c->limits.cpu_time_ms && !(s->held & CGROUP_CPU_TIME))
+        n += snprintf(text + n, sizeof(text) - n, "no exact count of processor time: this user may not make a cgroup; it is added up "
+                                                  "four times a second, without processes that lived only in between\n");
+    if (!n)
+        return true;
+    text[n - 1] = 0;
+    if (c->require_layers)
+        harena_error_set(err, 125, "a protection layer is missing and --require-layers was given: %s", text);
+    else
+        memcpy(s->note, text, sizeof(s->note));
+    return !c->require_layers;
 }
 
 int harena_create(const struct harena_config *c, struct harena_sandbox **out, struct harena_error *err)
@@ -113,7 +150,8 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
     struct harena_sandbox *s = calloc(1, sizeof(*s));
     if (!s)
         abort();
-    s->link = s->state_fd = s->views = s->broker_pidfd = -1;
+    s->link = s->state_fd = s->views = s->broker_pidfd = s->init_pidfd = -1;
+    s->limits = c->limits;
     s->wants_guard = c->guard;
     snprintf(s->root, sizeof(s->root), "default");
     for (u32 i = 0; i < c->mount_count; i++)
@@ -122,17 +160,13 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
     s->base_fd = state_base(err);
     if (s->base_fd < 0 || find_program(c->libexec, "harena-kernel", "../launch", kernel, err) < 0)
         goto fail;
+    s->kernel = strdup(kernel);
     if (c->anonymous)
         snprintf(s->name, sizeof(s->name), "%s", c->name ?: "harena");
     else if (state_create(s, c->name, &listener, err) < 0)
         goto fail;
-    s->memory_held = cgroup_create(s, c->memory_max, c->pids_max ? c->pids_max + 16 : 0, err) == 0;
-    if (!s->memory_held) {
-        if (c->require_layers)
-            goto fail;
-        if (err)
-            snprintf(s->note, sizeof(s->note), "%.255s", err->text);
-    }
+    cgroup_create(s, &(struct cgroup_limits){ .memory = c->limits.memory, .pids = c->limits.pids ? c->limits.pids + 16 : 0,
+                                              .cpus_milli = c->limits.cpus_milli, .cpu_time = c->limits.cpu_time_ms != 0 });
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
         harena_error_set(err, 125, "cannot make a socket: %s", strerror(errno));
         goto fail;
@@ -152,6 +186,8 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
     if (r < 0)
         goto fail;
     cgroup_add(s, s->broker);
+    if (!limits_held(s, c, err))
+        goto fail;
     if (!early && send_config(s, c, kernel, listener, err) < 0)
         goto fail;
     if (listener >= 0)
@@ -174,7 +210,7 @@ int harena_connect(const char *name, struct harena_sandbox **out, struct harena_
     if (!s)
         abort();
     s->link = fd;
-    s->state_fd = s->base_fd = s->views = s->broker_pidfd = -1;
+    s->state_fd = s->base_fd = s->views = s->broker_pidfd = s->init_pidfd = -1;
     snprintf(s->name, sizeof(s->name), "%s", name);
     *out = s;
     return 0;
@@ -228,7 +264,9 @@ static void decode(struct harena_sandbox *s, struct harena_event *e)
     switch (h->type) {
     case CTL_READY:
         s->ready = true;
-        s->group = e->value;
+        s->init = e->value;
+        s->group = payload >= 8 && n->pad ? 0 : s->init;
+        s->init_pidfd = s->broker > 0 ? syscall(SYS_pidfd_open, s->init, 0) : -1;
         e->type = HARENA_EVENT_READY;
         break;
     case CTL_STARTED:
@@ -249,6 +287,12 @@ static void decode(struct harena_sandbox *s, struct harena_event *e)
             break;
         e->text += 8;
         e->text_size -= 8;
+        free(s->report);
+        s->report = strstr(e->text, "guest kernel panic: ") ? symbols_add(s->kernel, e->text) : NULL;
+        if (s->report) {
+            e->text = s->report;
+            e->text_size = strlen(s->report);
+        }
         break;
     }
 }
@@ -314,6 +358,20 @@ int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_ev
     return 0;
 }
 
+/* The broker was killed: waits until the host has ended what it held. The first process is the last of a pid namespace to go. */
+#define ORPHANS_MS 3000
+
+static void end_orphans(struct harena_sandbox *s)
+{
+    struct pollfd p = { .fd = s->init_pidfd, .events = POLLIN };
+    cgroup_kill(s->cgroups, s->cgroup_count);
+    if (s->init_pidfd < 0)
+        return;
+    syscall(SYS_pidfd_send_signal, s->init_pidfd, SIGKILL, NULL, 0); /* it is to be killed by the host; to be sure */
+    while (poll(&p, 1, ORPHANS_MS) < 0 && errno == EINTR)
+        ;
+}
+
 /* Reaps the broker. Was it killed, and is there no pid namespace, then its processes are still there. */
 static void reap(struct harena_sandbox *s)
 {
@@ -336,6 +394,8 @@ static void reap(struct harena_sandbox *s)
     s->exited = true;
     if (killed && s->group > 1)
         kill(-s->group, SIGKILL);
+    if (killed)
+        end_orphans(s);
 }
 
 int harena_wait(struct harena_sandbox *s, int *wait_status, struct harena_error *err)
@@ -353,7 +413,9 @@ int harena_wait(struct harena_sandbox *s, int *wait_status, struct harena_error 
             return 0;
         } else if (e.type == HARENA_EVENT_CLOSED) {
             reap(s);
-            if (cgroup_out_of_memory(s))
+            struct harena_usage u;
+            harena_usage(s, &u);
+            if (u.oom_kills)
                 harena_error_set(err, 137, "out of memory: the sandbox reached its limit and was killed; raise --memory");
             else if (!failed)
                 harena_error_set(err, 125, s->broker ? "the broker ended unexpectedly" : "the sandbox has ended");
@@ -362,7 +424,12 @@ int harena_wait(struct harena_sandbox *s, int *wait_status, struct harena_error 
     }
 }
 
-bool harena_out_of_memory(const struct harena_sandbox *s) { return cgroup_out_of_memory(s); }
+void harena_usage(const struct harena_sandbox *s, struct harena_usage *u)
+{
+    memset(u, 0, sizeof(*u));
+    for (u32 i = 0; i < s->cgroup_count; i++)
+        cgroup_usage(s->cgroups[i], u);
+}
 
 int harena_request(struct harena_sandbox *s, u32 ctl_type, u32 number, struct harena_error *err)
 {
@@ -420,7 +487,11 @@ void harena_close(struct harena_sandbox *s)
     }
     if (s->base_fd >= 0)
         close(s->base_fd);
+    if (s->init_pidfd >= 0)
+        close(s->init_pidfd);
     views_close(s);
+    free(s->kernel);
+    free(s->report);
     free(s->message);
     free(s);
 }

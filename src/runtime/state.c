@@ -192,6 +192,34 @@ int state_create(struct harena_sandbox *s, const char *name, int *listener, stru
     return 0;
 }
 
+static json_t *limits_to_json(const struct harena_limits *l)
+{
+    json_t *cpus = json_array();
+    for (u32 i = 0; i < HARENA_CPUS_MAX; i++)
+        if (l->cpuset[i / 64] >> i % 64 & 1)
+            json_array_append_new(cpus, json_integer(i));
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "memory", (json_int_t)l->memory, "files_memory",
+                     (json_int_t)l->files_memory, "output", (json_int_t)l->output, "cpu_time_ms", (json_int_t)l->cpu_time_ms,
+                     "timeout_ms", (json_int_t)l->timeout_ms, "pids", (json_int_t)l->pids, "cpus_milli", (json_int_t)l->cpus_milli,
+                     "files", (json_int_t)l->files, "cpuset", cpus);
+}
+
+static u64 number_of(const json_t *o, const char *key) { return json_integer_value(json_object_get(o, key)); }
+
+static void limits_from_json(const json_t *o, struct harena_limits *l)
+{
+    *l = (struct harena_limits){ .memory = number_of(o, "memory"), .files_memory = number_of(o, "files_memory"),
+                                 .output = number_of(o, "output"), .cpu_time_ms = number_of(o, "cpu_time_ms"),
+                                 .timeout_ms = number_of(o, "timeout_ms"), .pids = number_of(o, "pids"),
+                                 .cpus_milli = number_of(o, "cpus_milli"), .files = number_of(o, "files") };
+    json_t *cpus = json_object_get(o, "cpuset");
+    for (size_t i = 0; i < json_array_size(cpus); i++) {
+        u64 cpu = json_integer_value(json_array_get(cpus, i));
+        if (cpu < HARENA_CPUS_MAX)
+            l->cpuset[cpu / 64] |= 1ul << cpu % 64;
+    }
+}
+
 int state_write_info(struct harena_sandbox *s, const char *const *argv)
 {
     json_t *command = json_array(), *cgroups = json_array();
@@ -199,9 +227,9 @@ int state_write_info(struct harena_sandbox *s, const char *const *argv)
         json_array_append_new(command, json_string(*argv) ?: json_string("?"));
     for (u32 i = 0; i < s->cgroup_count; i++)
         json_array_append_new(cgroups, json_string(s->cgroups[i]));
-    json_t *info = json_pack("{s:s, s:s, s:i, s:I, s:o, s:o, s:o}", "name", s->name, "id", s->id, "pid", (int)s->broker, "created",
+    json_t *info = json_pack("{s:s, s:s, s:i, s:I, s:o, s:o, s:o, s:o}", "name", s->name, "id", s->id, "pid", (int)s->broker, "created",
                              (json_int_t)time(NULL), "command", command, "root", json_string(s->root) ?: json_string("?"),
-                             "cgroups", cgroups);
+                             "cgroups", cgroups, "limits", limits_to_json(&s->limits));
     int fd = openat(s->state_fd, "info.json", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     int result = fd >= 0 && info ? json_dumpfd(info, fd, JSON_COMPACT) : -1;
     if (fd >= 0)
@@ -329,9 +357,10 @@ static void list_one(int dir_fd, const char *name, void *arg)
     }
     json_array_foreach(json_object_get(info, "cgroups"), n, word) {
         const char *path = json_string_value(word);
-        if (path && !i->cgroup && cgroup_has_memory(path))
-            i->cgroup = strdup(path);
+        if (path)
+            cgroup_usage(path, &i->usage);
     }
+    limits_from_json(json_object_get(info, "limits"), &i->limits);
     json_decref(info);
 }
 
@@ -345,12 +374,10 @@ int harena_list(struct harena_info **out, struct harena_error *err)
     close(base);
     for (int i = 0; i < l.count; i++) {
         struct harena_process *p;
-        l.list[i].memory = watch_memory(l.list[i].pid, l.list[i].cgroup);
+        watch_usage(l.list[i].pid, &l.list[i].usage);
         l.list[i].processes = harena_processes(l.list[i].name, 500, &p, NULL);
         if (l.list[i].processes >= 0)
             harena_processes_free(p, l.list[i].processes);
-        free(l.list[i].cgroup);
-        l.list[i].cgroup = NULL;
     }
     *out = l.list;
     return l.count;

@@ -77,10 +77,12 @@ int harena_processes(const char *name, u32 timeout_ms, struct harena_process **o
     return count;
 }
 
-/* ---- memory, as the host sees it ---- */
+/* ---- what it uses, as the host sees it ---- */
 
 struct host_process {
     int pid, ppid;
+    u64 ticks; /* of processor time, with that of children it has waited for */
+    u32 threads;
     bool ours;
 };
 
@@ -91,7 +93,7 @@ static int read_host_processes(struct host_process **out)
     DIR *d = opendir("/proc");
     struct dirent *e;
     while (d && (e = readdir(d))) {
-        char path[300], line[512];
+        char path[300], line[1024];
         if (!isdigit((unsigned char)e->d_name[0]))
             continue;
         snprintf(path, sizeof(path), "/proc/%s/stat", e->d_name);
@@ -107,8 +109,12 @@ static int read_host_processes(struct host_process **out)
             if (!list)
                 abort();
         }
-        list[count] = (struct host_process){ .pid = atoi(e->d_name) };
-        count += sscanf(after, ") %*c %d", &list[count].ppid) == 1;
+        struct host_process *p = &list[count];
+        unsigned long long t[4];
+        *p = (struct host_process){ .pid = atoi(e->d_name) };
+        count += sscanf(after, ") %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu %*d %*d %u", &p->ppid, &t[0], &t[1],
+                        &t[2], &t[3], &p->threads) == 6;
+        p->ticks = t[0] + t[1] + t[2] + t[3];
     }
     if (d)
         closedir(d);
@@ -133,15 +139,9 @@ static void process_memory(int pid, u64 *anon, u64 *shared)
         fclose(f);
 }
 
-/* What its control group counts, or else what the processes below the broker use. */
-u64 watch_memory(int broker, const char *cgroup)
+static void mark_ours(struct host_process *list, int count, int broker)
 {
-    struct host_process *list;
-    u64 anon = 0, shared = 0;
     bool more = true;
-    if (cgroup)
-        return cgroup_memory(cgroup);
-    int count = read_host_processes(&list);
     for (int i = 0; i < count; i++)
         list[i].ours = list[i].pid == broker;
     while (more) {
@@ -151,9 +151,28 @@ u64 watch_memory(int broker, const char *cgroup)
                 if (list[k].ours && list[k].pid == list[i].ppid)
                     list[i].ours = more = true;
     }
-    for (int i = 0; i < count; i++)
-        if (list[i].ours)
+}
+
+/* Adds what no cgroup has counted: the processes below the broker; those that have ended are left out there. */
+void watch_usage(int broker, struct harena_usage *u)
+{
+    struct host_process *list;
+    u64 anon = 0, shared = 0, ticks = 0;
+    u32 tasks = 0;
+    if (u->memory && u->cpu_ns && u->host_processes)
+        return;
+    int count = read_host_processes(&list);
+    mark_ours(list, count, broker);
+    for (int i = 0; i < count; i++) {
+        if (!list[i].ours)
+            continue;
+        ticks += list[i].ticks;
+        tasks += list[i].threads;
+        if (!u->memory)
             process_memory(list[i].pid, &anon, &shared);
+    }
     free(list);
-    return anon + shared;
+    u->memory = u->memory ?: anon + shared;
+    u->cpu_ns = u->cpu_ns ?: ticks * (1000000000ul / sysconf(_SC_CLK_TCK));
+    u->host_processes = u->host_processes ?: tasks;
 }

@@ -59,6 +59,7 @@ struct carrier {
     struct trap_info trap;
     u32 *wakes[CARRIER_WAKES]; /* sleepers to wake when the last mutex is released: see mutex.h */
     u32 wake_count;
+    u64 calls; /* numbers of the last four calls for a report, newest in the low 16 bits */
 };
 _Static_assert(offsetof(struct carrier, task) == CARRIER_TASK, "entry.S");
 _Static_assert(offsetof(struct carrier, exit_rip) == CARRIER_EXIT_RIP, "entry.S");

@@ -73,16 +73,9 @@ static void kernel_event(struct carrier *c, int sig, struct siginfo *si, struct 
         s->rip = fix;
         return;
     }
-    char trace[320]; /* return addresses found on the stack: addr2line tells the rest */
-    int n = 0;
-    trace[0] = 0;
-    for (u64 p = MAX(s->rsp, c->kstack_top - SLOT_KSTACK_SIZE); p < c->kstack_top && n < (int)sizeof(trace) - 20; p += 8)
-        if (*(u64 *)p - KIMAGE_BASE < KIMAGE_SIZE)
-            n += fmt_print(trace + n, sizeof(trace) - (size_t)n, " %lx", *(u64 *)p);
-    if (c->task)
-        c->task->core.waiter_count = 0; /* the report must get out */
-    panic("signal %d in the kernel at ip %p address %p (task %u);%s", sig, (void *)s->rip, (void *)addr,
-          c->task ? c->task->tid : 0, trace);
+    struct regs r = {0};
+    save_regs(s, &r);
+    panic_exception(&r, sig, addr);
 }
 
 void trap_handler(int sig, struct siginfo *si, struct ucontext *uc);
@@ -146,12 +139,16 @@ void syscall_dispatch(struct regs *r)
 {
     u32 nr = (u32)r->nr;
     syscall_fn fn = nr < SYSCALL_COUNT ? syscall_table[nr] : NULL;
+    struct carrier *c = this_carrier();
     long v;
+    c->calls = c->calls << 16 | (nr & 0xffff);
+    c->task->core.in_kernel = 1;
     if (unlikely(!fn || trace_active))
         v = dispatch_slowly(r, nr, fn);
     else
         v = fn(r->rdi, r->rsi, r->rdx, r->r10, r->r8, r->r9);
     r->rax = (u64)v;
+    current_task()->core.in_kernel = 0;
     if (unlikely(v <= -512 && v >= -516)) /* a restart code: the exit path decides */
         atomic_or(&current_task()->core.work, WORK_SIGNAL);
 }

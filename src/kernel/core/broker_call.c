@@ -18,8 +18,9 @@ static int slot_take(void)
 {
     int i = -1;
     mutex_lock(&calls.lock);
-    if (~calls.busy) {
-        i = __builtin_ctzll(~calls.busy);
+    u64 free = ~calls.busy & ((1ull << (REQ_SLOTS - 1)) - 1); /* the last one is for panic() */
+    if (free) {
+        i = __builtin_ctzll(free);
         calls.busy |= 1ull << i;
     }
     mutex_unlock(&calls.lock);
@@ -86,4 +87,5 @@ void broker_notify(u32 op, u64 a0, u64 a1, u64 a2, const void *data, size_t size
     broker_call(&a);
 }
 
+void broker_call_reset(void) { memset(&calls, 0, sizeof(calls)); }
 void broker_call_event(void) { wake_up_all(&calls.wait, 1); }

@@ -135,6 +135,28 @@ static bool starts_with(const char *s, const char *prefix)
     return !strncmp(s, prefix, strlen(prefix));
 }
 
+/* A file system that belongs to the one at `parent`, at a directory it has. */
+static long mount_inside(const char *parent, const char *dir, const char *type, u32 flags)
+{
+    struct super_block *sb;
+    struct path root, target;
+    char name[64];
+    mount_fn fn = find_filesystem(type);
+    if (!fn)
+        return 0;
+    fmt_print(name, sizeof(name), "%s/%s", parent, dir);
+    vfs_root(&root);
+    long r = path_lookup_from(&root, &root, name, LOOKUP_FOLLOW | LOOKUP_KERNEL, &target);
+    path_put(&root);
+    if (r)
+        return r;
+    r = fn(type, 0, "", &sb);
+    if (!r)
+        r = vfs_mount(sb, NULL, type, &target, flags);
+    path_put(&target);
+    return r;
+}
+
 long boot_mount(const struct mail_mount *m)
 {
     struct super_block *sb;
@@ -177,19 +199,9 @@ long boot_mount(const struct mail_mount *m)
         path_put(&target);
     }
     path_put(&root);
-    mount_fn devpts = m->kind == MOUNT_DEV && !r ? find_filesystem("devpts") : NULL;
-    if (devpts) {
-        char name[64];
-        fmt_print(name, sizeof(name), "%s/pts", m->target);
-        vfs_root(&root);
-        r = path_lookup_from(&root, &root, name, LOOKUP_FOLLOW | LOOKUP_KERNEL, &target);
-        if (!r) {
-            r = devpts("devpts", 0, "", &sb);
-            if (!r)
-                r = vfs_mount(sb, NULL, "devpts", &target, MS_NOSUID | MS_NOEXEC | MS_RELATIME);
-            path_put(&target);
-        }
-        path_put(&root);
-    }
+    if (!r && m->kind == MOUNT_DEV)
+        r = mount_inside(m->target, "pts", "devpts", MS_NOSUID | MS_NOEXEC | MS_RELATIME);
+    if (!r && m->kind == MOUNT_SYS)
+        r = mount_inside(m->target, "fs/cgroup", "cgroup2", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RELATIME);
     return r;
 }

@@ -259,8 +259,11 @@ long stream_recv(struct sock *s, struct msg *m)
         r = sock_sleep(s, deadline);
         p = s->peer;
         was_full |= p && !stream_writable(p);
-        if (r)
+        if (r) {
+            if (m->flags & MSG_WAITALL && !peek)
+                call_wants_rest();
             break;
+        }
     }
     bool wake = done && !peek && p && was_full && stream_writable(p);
     mutex_unlock(&s->lock);

@@ -4,6 +4,7 @@
 #include "proc/task.h"
 #include "tty/session.h"
 #include "tty/tty.h"
+#include <asm/signal.h>
 
 struct task *current_task(void) { return this_carrier()->task; }
 const struct cred *current_cred(void) { return current_task()->cred; }
@@ -60,6 +61,8 @@ bool capable(int cap) { return (current_cred()->cap_effective >> cap) & 1; }
 void send_signal_current(int sig)
 {
     u8 info[128];
+    if (sig == SIGPIPE && current_task()->partial.done)
+        return; /* the write had done a part before it was frozen: that is its result */
     siginfo_user(info, sig, 0x80, 0, 0); /* SI_KERNEL */
     mutex_lock(&tasklist_lock);
     signal_send_locked(current_task()->tg, current_task(), sig, info);

@@ -3,8 +3,8 @@
  * The host marks the lock `alive` that a carrier holds as long as it carries a task (core/mutex.h); init's service thread
  * looks for such marks once in a while and ends these tasks in their place, as SIGKILL would: their files are closed, the
  * parent is told. What the dead task was just doing is lost. Did it hold a lock of the kernel, the next contender
- * panics. Did it sleep inside an operation on a file, it still holds references that nobody knows: others would wait for ever
- * for the end of its pipes, so the sandbox ends with a report. */
+ * gives up. Was it inside a call, it may still hold references that nobody knows, to files above all: others would wait for ever
+ * for the end of its pipes, so the sandbox ends with a report. Asleep it tells by its queues what it holds. */
 #include "base/string.h"
 #include "core/kmalloc.h"
 #include "core/panic.h"
@@ -36,8 +36,10 @@ static struct task *find_dead_locked(void)
     return NULL;
 }
 
-static bool holds_files(const struct task *t)
+static bool may_hold_files(const struct task *t)
 {
+    if (t->core.in_kernel && atomic_load(&t->core.wake) != WAKE_SLEEPING)
+        return true;
     for (u32 i = 0; i < t->core.waiter_count; i++)
         if (t->core.waiters[i].q != &t->tg->child_wait && t->core.waiters[i].q != &t->tg->stop_wait)
             return true;
@@ -83,8 +85,8 @@ void tasks_reap_dead(void)
         mutex_unlock(&tasklist_lock);
         if (!t)
             return;
-        if (holds_files(t))
-            give_up(137, "process %u (%.16s) was killed from outside (out of memory?) while it waited for a file; the sandbox ends",
+        if (may_hold_files(t))
+            give_up(137, "process %u (%.16s) was killed from outside (out of memory?) inside a system call; the sandbox ends",
                     t->tg->tgid, t->comm);
         klog("process %u (%.16s) was killed from outside", t->tg->tgid, t->comm);
         struct mm *mm = t->mm;

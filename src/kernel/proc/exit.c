@@ -141,6 +141,7 @@ void task_exit(int status)
     struct tgroup *tg = t->tg;
     struct mm *mm = t->mm;
     u32 slot = t->slot;
+    t->core.in_kernel = 1; /* also when a signal ends it */
     if (unlikely(trace_active))
         trace_event('x', t->tg->group_exit ? t->tg->exit_code : status);
     futex_exit(t);

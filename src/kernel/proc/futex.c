@@ -77,6 +77,31 @@ static void enter(struct bucket *b, struct futex_waiter *w, const struct key *k,
     list_add_tail(&b->waiters, &w->link);
 }
 
+/* A waiter that is frozen stays in its queue, so that no wake is lost: who counts on one need not change the word. */
+static long futex_goes_on(struct task *t)
+{
+    u64 deadline = t->restart_deadline;
+    long r = 0;
+    while (!r && !atomic_load(&t->futex.woken))
+        r = wait_sleep(deadline);
+    if (r == -EINTR && t->core.froze)
+        return -ERESTART_RESTARTBLOCK;
+    leave(&t->futex);
+    if (t->futex.woken)
+        return 0;
+    return r == -ETIMEDOUT ? r : deadline == NO_DEADLINE ? -ERESTARTSYS : -EINTR;
+}
+
+/* Frozen in its wait, and now a signal comes: the result of the call, as if it had come to the sleeping task. */
+bool futex_interrupted(struct task *t, long *result)
+{
+    if (t->restart != futex_goes_on)
+        return false;
+    leave(&t->futex);
+    *result = t->futex.woken ? 0 : t->restart_deadline == NO_DEADLINE ? -ERESTARTSYS : -EINTR;
+    return true;
+}
+
 static long futex_wait(uptr addr, bool private, u32 val, u64 deadline, u32 bits)
 {
     struct task *t = current_task();
@@ -100,15 +125,9 @@ static long futex_wait(uptr addr, bool private, u32 val, u64 deadline, u32 bits)
     mutex_unlock(&b->lock);
     if (r)
         return r;
-    while (!atomic_load(&t->futex.woken)) {
-        r = wait_sleep(deadline);
-        if (r)
-            break;
-    }
-    leave(&t->futex);
-    if (t->futex.woken)
-        return 0;
-    return r == -ETIMEDOUT ? r : deadline == NO_DEADLINE ? -ERESTARTSYS : -EINTR;
+    t->restart = futex_goes_on;
+    t->restart_deadline = deadline;
+    return futex_goes_on(t);
 }
 
 static long wake_key_locked(struct bucket *b, const struct key *k, u32 count, u32 bits)
@@ -459,11 +478,10 @@ static long deadline_of(uptr ts, int cmd, bool realtime, u64 *out)
     if (t.tv_sec < 0 || (u64)t.tv_nsec >= 1000000000ull)
         return -EINVAL;
     u64 ns = t.tv_sec > 4000000000ll ? NO_DEADLINE / 2 : (u64)t.tv_sec * 1000000000ull + (u64)t.tv_nsec;
-    u64 now = host_clock(CLOCK_MONOTONIC);
-    if (cmd == FUTEX_WAIT)
-        ns += now;
-    else if (realtime) {
-        u64 real = host_clock(CLOCK_REALTIME);
+    if (cmd == FUTEX_WAIT) {
+        ns = call_deadline(ns);
+    } else if (realtime) {
+        u64 now = host_clock(CLOCK_MONOTONIC), real = host_clock(CLOCK_REALTIME);
         ns = ns > real ? now + (ns - real) : now;
     }
     *out = ns;

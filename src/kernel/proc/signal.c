@@ -10,6 +10,8 @@
 #include "core/panic.h"
 #include "mm/mm.h"
 #include "proc/cputime.h"
+#include "proc/freeze.h"
+#include "proc/futex.h"
 #include "proc/posix_timer.h"
 #include "proc/task.h"
 #include "sys/trace.h"
@@ -270,8 +272,8 @@ static void stop_wait(struct task *t)
 {
     while (t->tg->stop_sig && !(t->core.work & WORK_EXIT)) {
         wait_prepare(&t->tg->stop_wait);
-        if (t->tg->stop_sig && wait_sleep_killable(NO_DEADLINE))
-            break;
+        if (t->tg->stop_sig && wait_sleep_freezable(NO_DEADLINE))
+            break; /* to park or to end: the exit path comes here again */
     }
     wait_finish();
     mutex_lock(&tasklist_lock);
@@ -305,29 +307,32 @@ static void stop_group(struct task *t, int sig)
 }
 
 long sigframe_setup(struct regs *r, int sig, const void *info, const struct ksigaction *a, u64 mask);
-void syscall_again(struct regs *r);
+bool is_restart(long v) { return v == -ERESTARTSYS || v == -ERESTARTNOINTR || v == -ERESTARTNOHAND || v == -ERESTART_RESTARTBLOCK; }
 
-static bool is_restart(long v) { return v == -ERESTARTSYS || v == -ERESTARTNOINTR || v == -ERESTARTNOHAND || v == -ERESTART_RESTARTBLOCK; }
-
-static void deliver(struct task *t, struct regs *r, int sig, void *info)
+/* false: nothing came of it, the call goes on as if there had been none. */
+static bool deliver(struct task *t, struct regs *r, int sig, void *info)
 {
     struct ksigaction a = t->tg->actions[sig - 1];
     if (a.handler == 1)
-        return;
+        return false;
     if (unlikely(trace_active))
         trace_event('s', sig);
     if (a.handler == 0) {
         if (IGNORED_BY_DEFAULT & SIGSET(sig))
-            return;
+            return false;
         if (STOP_SIGNALS & SIGSET(sig)) {
             if (sig == SIGSTOP || !pgrp_orphaned(t->tg->pgid))
                 stop_group(t, sig);
-            return;
+            return false;
         }
         if ((SIGSET(sig) & FAULTS) && this_carrier()->trap.sig == sig)
             klog("%s (%u) ends: signal %d at ip %p, address %p", t->comm, t->tid, sig, (void *)r->rip, *(void **)((char *)info + 16));
         group_exit(sig);
     }
+    long result;
+    if (t->core.froze && r->nr != ~0ull && (long)r->rax == -ERESTART_RESTARTBLOCK && futex_interrupted(t, &result))
+        r->rax = (u64)result;
+    t->core.froze = t->core.wants_rest = false;
     if (r->nr != ~0ull && is_restart((long)r->rax)) {
         bool restart = (long)r->rax == -ERESTARTNOINTR || ((long)r->rax == -ERESTARTSYS && (a.flags & SA_RESTART));
         if (restart) { /* the frame shows the call not yet made */
@@ -350,13 +355,14 @@ static void deliver(struct task *t, struct regs *r, int sig, void *info)
     if (sigframe_setup(r, sig, info, &a, mask)) { /* a handler of SIGSEGV, perhaps on another stack, may mend that */
         if (sig != SIGSEGV) {
             signal_force(SIGSEGV, 0x80, 0);
-            return;
+            return true;
         }
         t->tg->actions[SIGSEGV - 1].handler = 0;
         group_exit(SIGSEGV);
     }
     atomic_and(&t->core.work, ~WORK_MASK);
     signal_set_mask(t, t->blocked | a.mask | (a.flags & SA_NODEFER ? 0 : SIGSET(sig)));
+    return true;
 }
 
 /* Called by entry.S while task->work is not zero, registers saved in *r. */
@@ -367,6 +373,12 @@ void exit_work(struct regs *r)
     u8 info[128];
     if (t->core.work & WORK_EXIT)
         task_exit(t->tg->exit_code);
+    if (t->core.work & WORK_FREEZE)
+        freeze_park(r);
+    if (vfork_parent_waits(t, r)) { /* no signal interrupts that */
+        freeze_call_goes_on(t, r);
+        return;
+    }
     if (t->core.work & WORK_BARRIER)
         atomic_and(&t->core.work, ~WORK_BARRIER);
     if (t->core.work & WORK_CUT) {
@@ -377,17 +389,22 @@ void exit_work(struct regs *r)
         cpu_watch_check(t);
     if (t->tg->stop_sig)
         stop_wait(t);
-    long sig = signal_dequeue(~t->blocked, info);
-    if (sig) {
-        deliver(t, r, (int)sig, info);
+    if (t->core.work & WORK_FREEZE)
         return;
-    }
+    long sig = signal_dequeue(~t->blocked, info);
+    if (sig && deliver(t, r, (int)sig, info))
+        return;
     if (t->core.work & (WORK_EXIT | WORK_SIGNAL))
         return;
     if (t->core.work & WORK_MASK) {
         atomic_and(&t->core.work, ~WORK_MASK);
         signal_set_mask(t, t->saved_blocked);
     }
+    if (freeze_cut_short(t, r)) {
+        freeze_call_goes_on(t, r);
+        return;
+    }
+    t->core.froze = t->core.wants_rest = false;
     if (r->nr != ~0ull && is_restart((long)r->rax))
         syscall_again(r);
 }

@@ -1,6 +1,7 @@
 /* Task and process tables. */
 #include "proc/task.h"
 #include "core/config.h"
+#include "core/usage.h"
 #include "base/string.h"
 #include "core/kmalloc.h"
 #include "core/kstate.h"
@@ -10,6 +11,7 @@
 #include "mm/mm.h"
 #include "proc/cred.h"
 #include "proc/exec.h"
+#include "proc/freeze.h"
 #include "proc/pidfd.h"
 #include <linux/resource.h>
 #include <linux/time.h>
@@ -48,6 +50,8 @@ struct tgroup *tgroup_next_locked(u32 from)
     return NULL;
 }
 
+u32 task_total(void) { return atomic_load_relaxed(&task_count); }
+
 /* RLIMIT_NPROC: counted only when there are so many tasks at all. */
 bool too_many_tasks(void)
 {
@@ -82,14 +86,14 @@ struct tgroup *tgroup_alloc(struct tgroup *like)
     }
     for (int i = 0; i < 16; i++)
         tg->rlimits[i][0] = tg->rlimits[i][1] = ~0ull;
-    tg->rlimits[RLIMIT_NOFILE][0] = 1024;
-    tg->rlimits[RLIMIT_NOFILE][1] = 65536;
+    tg->rlimits[RLIMIT_NOFILE][1] = NOFILE_MAX;
+    tg->rlimits[RLIMIT_NOFILE][0] = MIN(tg->rlimits[RLIMIT_NOFILE][1], 1024ul);
     tg->rlimits[RLIMIT_STACK][0] = 8 << 20;
     tg->rlimits[RLIMIT_CORE][0] = 0;
     memset(tg->rlimits[RLIMIT_NICE], 0, 16);
     memset(tg->rlimits[RLIMIT_RTPRIO], 0, 16);
     tg->rlimits[RLIMIT_MSGQUEUE][0] = tg->rlimits[RLIMIT_MSGQUEUE][1] = 819200;
-    tg->rlimits[RLIMIT_NPROC][0] = tg->rlimits[RLIMIT_NPROC][1] = 16384;
+    tg->rlimits[RLIMIT_NPROC][0] = tg->rlimits[RLIMIT_NPROC][1] = boot_config()->pids_max ? boot_config()->pids_max : 16384;
     tg->rlimits[RLIMIT_SIGPENDING][0] = tg->rlimits[RLIMIT_SIGPENDING][1] = 4096;
     return tg;
 }
@@ -121,6 +125,8 @@ struct task *task_alloc(struct task *like, struct tgroup *tg)
             tg->leader = t;
             tg->tgid = t->tid;
         }
+        if (freeze_begun())
+            t->core.work = WORK_FREEZE;
         tg->live++;
         list_add_tail(&tg->tasks, &t->tg_link);
     }

@@ -67,7 +67,7 @@ const struct pentry proc_net_more[] = {
 const struct pentry proc_root_more[] = {
     TEXT("diskstats", ""), TEXT("partitions", "major minor  #blocks  name\n\n"), TEXT("modules", ""), TEXT("locks", ""),
     TEXT("devices", "Character devices:\n  1 mem\n  5 /dev/tty\n  5 /dev/console\n  5 /dev/ptmx\n136 pts\n\nBlock devices:\n"),
-    TEXT("cgroups", "#subsys_name\thierarchy\tnum_cgroups\tenabled\ncpu\t0\t1\t1\nmemory\t0\t1\t1\npids\t0\t1\t1\n"),
+    TEXT("cgroups", "#subsys_name\thierarchy\tnum_cgroups\tenabled\ncpuset\t0\t1\t1\ncpu\t0\t1\t1\ncpuacct\t0\t1\t1\nmemory\t0\t1\t1\npids\t0\t1\t1\n"),
     TEXT("interrupts", "           CPU0       \n"), TEXT("consoles", ""), TEXT("execdomains", "0-0\tLinux           \t[kernel]\n"),
     TEXT("misc", ""), TEXT("buddyinfo", ""), TEXT("key-users", ""),
     {0},

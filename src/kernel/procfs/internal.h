@@ -67,6 +67,7 @@ static inline const struct pentry *pentry_next(const struct pentry *e) /* of a t
 extern const struct file_ops proc_mem_fops;
 extern const struct pentry proc_fd_link, proc_fdinfo_file, proc_pid_dir, proc_tid_dir, sys_cpu_dir;
 long sysfs_mount(const char *source, u32 flags, const char *options, struct super_block **out);
+long cgroupfs_mount(const char *source, u32 flags, const char *options, struct super_block **out);
 u32 cpu_total(void);
 
 #endif

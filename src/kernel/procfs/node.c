@@ -448,5 +448,6 @@ long procfs_init(void)
 {
     pidfd_know_directories(process_directory);
     long r = register_filesystem("proc", proc_mount);
-    return r ? r : register_filesystem("sysfs", sysfs_mount);
+    r = r ? r : register_filesystem("sysfs", sysfs_mount);
+    return r ? r : register_filesystem("cgroup2", cgroupfs_mount);
 }

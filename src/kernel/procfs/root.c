@@ -10,13 +10,13 @@
 #include "core/dframe.h"
 #include "core/kmalloc.h"
 #include "core/random.h"
+#include "core/usage.h"
 #include "host/host.h"
 #include "net/show.h"
 
 #define NS 1000000000ull
 #define RELEASE "6.12.0-harena" /* as uname() says */
 #define VERSION "#1 SMP PREEMPT_DYNAMIC Harena"
-#define MEMORY_DEFAULT (8ull << 30)
 
 u32 cpu_total(void)
 {
@@ -27,9 +27,8 @@ u32 cpu_total(void)
 static long show_meminfo(struct pnode *n, struct strbuf *sb)
 {
     (void)n;
-    u64 total = boot_config()->memory_max ? boot_config()->memory_max : MEMORY_DEFAULT;
-    u64 files = dpages_used() * PAGE_SIZE, slab = kmalloc_used();
-    u64 used = MIN(total, files + slab);
+    u64 total = memory_total(), files = dpages_used() * PAGE_SIZE, slab = kmalloc_used();
+    u64 used = MIN(total, usage_memory()), anon = used - MIN(used, files + slab);
     const struct {
         const char *name;
         u64 bytes;
@@ -37,7 +36,7 @@ static long show_meminfo(struct pnode *n, struct strbuf *sb)
         {"MemTotal", total}, {"MemFree", total - used}, {"MemAvailable", total - used}, {"Buffers", 0},
         {"Cached", files},
         {"SwapCached", 0}, {"Active", files}, {"Inactive", 0}, {"SwapTotal", 0}, {"SwapFree", 0},
-        {"Dirty", 0}, {"Writeback", 0}, {"AnonPages", 0}, {"Mapped", 0}, {"Shmem", files},
+        {"Dirty", 0}, {"Writeback", 0}, {"AnonPages", anon}, {"Mapped", 0}, {"Shmem", files},
         {"KReclaimable", 0},  {"Slab", slab},            {"SReclaimable", 0},            {"SUnreclaim", slab},
         {"CommitLimit", total}, {"Committed_AS", used},  {"VmallocTotal", 0},            {"VmallocUsed", 0},
     };
@@ -199,6 +198,34 @@ static long show_uuid(struct pnode *n, struct strbuf *sb)
     return 0;
 }
 
+static long show_file_max(struct pnode *n, struct strbuf *sb)
+{
+    (void)n;
+    sb_printf(sb, "%u\n", files_max());
+    return 0;
+}
+
+static long show_file_nr(struct pnode *n, struct strbuf *sb)
+{
+    (void)n;
+    sb_printf(sb, "%u\t0\t%u\n", files_count(), files_max());
+    return 0;
+}
+
+static long show_nr_open(struct pnode *n, struct strbuf *sb)
+{
+    (void)n;
+    sb_printf(sb, "%u\n", NOFILE_MAX);
+    return 0;
+}
+
+static long show_threads_max(struct pnode *n, struct strbuf *sb)
+{
+    (void)n;
+    sb_printf(sb, "%u\n", boot_config()->pids_max ? boot_config()->pids_max : 32768);
+    return 0;
+}
+
 #define AF_INET_ 2
 #define AF_INET6_ 10
 #define SHOW(n, f) {.name = n, .perm = 0444, .kind = PK_FILE, .show = f}
@@ -222,7 +249,7 @@ static const struct pentry kernel_entries[] = {
     TEXT("overflowuid", "65534\n"),
     TEXT("overflowgid", "65534\n"),
     TEXT("core_pattern", "core\n"),
-    TEXT("threads-max", "32768\n"),
+    SHOW("threads-max", show_threads_max),
     TEXT("randomize_va_space", "2\n"),
     DIR("random", random_entries),
     {.sub = proc_kernel_more},
@@ -234,7 +261,7 @@ static const struct pentry inotify_entries[] = {
     TEXT("max_user_watches", "65536\n"), TEXT("max_user_instances", "128\n"),
     TEXT("max_queued_events", "16384\n"), {0}};
 static const struct pentry sys_fs_entries[] = {
-    TEXT("file-max", "1048576\n"),       TEXT("nr_open", "65536\n"), TEXT("file-nr", "1024\t0\t1048576\n"), TEXT("pipe-max-size", "1048576\n"),
+    SHOW("file-max", show_file_max), SHOW("nr_open", show_nr_open), SHOW("file-nr", show_file_nr), TEXT("pipe-max-size", "1048576\n"),
     DIR("inotify", inotify_entries), {0},
 };
 static const struct pentry core_entries[] = {TEXT("somaxconn", "4096\n"), {0}};

@@ -1,6 +1,7 @@
 /* Process ids and groups, sessions, limits, prctl, and what else asks about the process or the machine. */
 #include "base/string.h"
 #include "core/config.h"
+#include "core/usage.h"
 #include "core/dframe.h"
 #include "core/kmalloc.h"
 #include "core/random.h"
@@ -108,6 +109,8 @@ SYSCALL4(prlimit64, u32, pid, u32, res, uptr, new, uptr, old)
         return -EFAULT;
     if (new && n[0] > n[1])
         return -EINVAL;
+    if (new && res == RLIMIT_NOFILE && n[1] > NOFILE_MAX)
+        return -EPERM; /* fs.nr_open */
     long r = 0;
     mutex_lock(&tasklist_lock);
     struct tgroup *g = pid ? tgroup_find_locked(pid) : current_task()->tg;
@@ -223,12 +226,11 @@ SYSCALL1(sysinfo, uptr, buf)
 {
     struct sysinfo s;
     memset(&s, 0, sizeof(s));
-    u64 max = boot_config()->memory_max ? boot_config()->memory_max : 8ull << 30;
     s.uptime = (long)(host_clock(CLOCK_MONOTONIC) / 1000000000);
-    s.totalram = max;
-    s.freeram = max - MIN(max, kmalloc_used() + dpages_used() * PAGE_SIZE);
+    s.totalram = memory_total();
+    s.freeram = s.totalram - MIN(s.totalram, usage_memory());
     s.mem_unit = 1;
-    s.procs = 1;
+    s.procs = (u16)MIN(task_total(), 65535u);
     return copy_to_user(buf, &s, sizeof(s));
 }
 

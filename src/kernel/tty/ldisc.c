@@ -513,8 +513,12 @@ long ldisc_read(struct tty *t, struct file *f, struct uio *u)
     u64 timer = canon ? 0 : CC(t, VTIME) * DECISECOND;
     if (!canon && !minimum) {
         minimum = 1;
-        deadline = host_clock(CLOCK_MONO) + timer; /* the time-out of the whole read */
+        deadline = call_deadline(timer); /* the time-out of the whole read */
         timer = 0;
+    }
+    if (call_done_before()) { /* goes on after freezing */
+        minimum -= MIN(minimum - 1, (u32)call_done_before());
+        deadline = timer ? call_deadline(timer) : deadline;
     }
     for (;;) {
         if (ldisc_readable(t, false)) {
@@ -527,7 +531,7 @@ long ldisc_read(struct tty *t, struct file *f, struct uio *u)
             if (L(t, ICANON) ? end || !u->resid || done : (u64)done >= minimum || !u->resid)
                 break;
             if (timer)
-                deadline = host_clock(CLOCK_MONO) + timer; /* between bytes */
+                deadline = call_deadline_anew(timer); /* between bytes */
             continue;
         }
         r = read_state(t, f);
@@ -544,8 +548,11 @@ long ldisc_read(struct tty *t, struct file *f, struct uio *u)
             r = wait_sleep(deadline);
         wait_finish();
         mutex_lock(&t->lock);
-        if (r && !ldisc_readable(t, false))
+        if (r && !ldisc_readable(t, false)) {
+            if (done)
+                call_wants_rest();
             break;
+        }
         r = 0;
     }
     mutex_unlock(&t->lock);

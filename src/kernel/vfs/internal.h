@@ -83,6 +83,7 @@ void inode_init_owner(struct inode *i, const struct inode *dir, u32 mode); /* ui
 struct inode *inode_cache_get(struct super_block *sb, u64 key); /* referenced or NULL */
 /* Enters i (refs 1); returns i, or the other inode that was first (referenced; i is then dropped). */
 struct inode *inode_cache_add(struct inode *i, u64 key);
+void inode_cache_each(void (*fn)(struct inode *i)); /* nobody else runs */
 void inode_cache_rekey(struct inode *i, u64 key); /* enters it if it was not cached */
 long vfs_setattr(const struct path *p, struct iattr *a); /* permission rules of chmod, chown, utimes, truncate; locks */
 long vfs_truncate(const struct path *p, u64 size);
@@ -96,7 +97,7 @@ bool inode_owner_or_capable(const struct inode *i);
 bool has_cap(int cap); /* true at boot, when there is no task */
 
 /* ---- open.c ---- */
-struct file *file_alloc(void);
+struct file *file_alloc(void); /* -ENFILE, -ENOMEM */
 struct file *file_open_how(int dirfd, const char *name, u32 flags, u32 mode, u32 lookup); /* lookup: LOOKUP_* of openat2 */
 /* A kernel-internal file on an inode, without a path: for reading lower files and directories. */
 struct file *file_open_inode(struct inode *i, u32 flags);

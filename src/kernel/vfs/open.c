@@ -14,17 +14,38 @@ static KSTATE struct mutex file_lock;
 static KSTATE struct file *free_files; /* linked through priv */
 KSTATE struct mount *anon_mount;
 
+#define FILES_DEFAULT (1u << 20)
+
+static KSTATE u32 open_files, most_files;
+
+void files_set_max(u32 max) { most_files = max; }
+u32 files_max(void) { return most_files ? most_files : FILES_DEFAULT; }
+u32 files_count(void) { return atomic_load_relaxed(&open_files); }
+
+static bool count_file(void)
+{
+    bool fits = open_files < files_max();
+    open_files += fits;
+    return fits;
+}
+
 struct file *file_alloc(void)
 {
     mutex_lock(&file_lock);
+    if (!count_file()) {
+        mutex_unlock(&file_lock);
+        return ERR_PTR(-ENFILE);
+    }
     struct file *f = free_files;
     if (f)
         free_files = f->priv;
     mutex_unlock(&file_lock);
     if (!f) {
         struct file *chunk = kzalloc(sizeof(struct file) * FILES_CHUNK);
-        if (!chunk)
-            return NULL;
+        if (!chunk) {
+            atomic_sub(&open_files, 1);
+            return ERR_PTR(-ENOMEM);
+        }
         mutex_lock(&file_lock);
         for (u32 n = 1; n < FILES_CHUNK; n++) {
             chunk[n].priv = free_files;
@@ -52,6 +73,7 @@ static void file_free(struct file *f)
     mutex_lock(&file_lock);
     f->priv = free_files;
     free_files = f;
+    open_files--;
     mutex_unlock(&file_lock);
 }
 
@@ -150,8 +172,8 @@ static struct file *open_checked(struct path *p, u32 flags, bool created)
     struct inode *i = p->dentry->inode;
     long r = 0;
     struct file *f = file_alloc();
-    if (!f)
-        return ERR_PTR(-ENOMEM);
+    if (IS_ERR(f))
+        return f;
     f->flags = flags & ~(O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC);
     f->mode = mode_of_flags(flags);
     f->path = *p;
@@ -209,8 +231,8 @@ struct file *file_open_path(struct path *p, u32 flags)
         if ((flags & O_DIRECTORY) && !S_ISDIR(p->dentry->inode->mode))
             return ERR_PTR(-ENOTDIR);
         struct file *f = file_alloc();
-        if (!f)
-            return ERR_PTR(-ENOMEM);
+        if (IS_ERR(f))
+            return f;
         f->flags = flags & (O_PATH | O_DIRECTORY | O_NOFOLLOW);
         f->mode = FMODE_PATH;
         f->path = *p;
@@ -592,8 +614,8 @@ struct file *file_anon(const struct file_ops *ops, void *priv, const char *name,
 {
     struct inode *i = knew(struct inode);
     struct file *f = file_alloc();
-    if (!i || !f)
-        goto nomem;
+    if (!i || IS_ERR(f))
+        goto fail;
     inode_init(i, anon_mount->sb, mode);
     inode_init_owner(i, NULL, mode);
     i->ops = &anon_inode_ops;
@@ -610,7 +632,7 @@ struct file *file_anon(const struct file_ops *ops, void *priv, const char *name,
     struct qstr q = qstr_of(text);
     struct dentry *d = d_alloc(NULL, &q, i, i->sb);
     if (!d)
-        goto nomem;
+        goto fail;
     atomic_or(&d->flags, D_ANON);
     f->path.mnt = mntget(anon_mount);
     f->path.dentry = d;
@@ -620,20 +642,20 @@ struct file *file_anon(const struct file_ops *ops, void *priv, const char *name,
     f->flags = flags & ~(u32)O_CLOEXEC;
     f->mode = mode_of_flags(flags);
     return f;
-nomem:
+fail:
     kfree(i);
-    if (f) {
-        f->refs = 0;
-        file_free(f);
-    }
+    if (IS_ERR(f))
+        return f;
+    f->refs = 0;
+    file_free(f);
     return ERR_PTR(-ENOMEM);
 }
 
 struct file *file_open_inode(struct inode *i, u32 flags)
 {
     struct file *f = file_alloc();
-    if (!f)
-        return ERR_PTR(-ENOMEM);
+    if (IS_ERR(f))
+        return f;
     iget(i);
     f->inode = i;
     f->ops = i->fops;
@@ -676,13 +698,13 @@ struct file *file_from_inode(struct inode *i, const char *name, u32 flags)
 {
     struct file *f = file_alloc();
     struct qstr q = qstr_of(name);
-    struct dentry *d = f ? d_alloc(NULL, &q, i, i->sb) : NULL;
+    struct dentry *d = !IS_ERR(f) ? d_alloc(NULL, &q, i, i->sb) : NULL;
     if (!d) {
-        if (f) {
-            f->refs = 0;
-            file_free(f);
-        }
         iput(i);
+        if (IS_ERR(f))
+            return f;
+        f->refs = 0;
+        file_free(f);
         return ERR_PTR(-ENOMEM);
     }
     atomic_or(&d->flags, D_ANON);

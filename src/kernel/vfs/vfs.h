@@ -75,6 +75,7 @@ struct super_block {
     u64 next_ino;
     u64 name_ttl; /* ns that a cached name is believed without asking ops->revalidate; 0 = for ever */
     u32 mounts; /* how many mounts show it */
+    bool outside; /* its files are the host's, and may change while the sandbox is a snapshot */
 };
 
 struct kstatfs {
@@ -220,6 +221,9 @@ void path_put(struct path *p);
 
 /* Descriptors (vfs/files.c) */
 #define FILES_MAX 65536
+void files_set_max(u32 max); /* of open files in the sandbox; 0: the default. At boot */
+u32 files_max(void);
+u32 files_count(void);
 struct files *files_new(void);
 struct files *files_clone(struct files *old); /* fork */
 void files_get(struct files *fs);

@@ -1,0 +1,25 @@
+/* freezer NAME SEED: pauses and resumes a running sandbox at random instants until it has ended. Prints how often. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "runtime/runtime.h"
+
+int main(int argc, char **argv)
+{
+    struct harena_error err = { 0 };
+    unsigned rounds = 0;
+    if (argc < 3)
+        return 2;
+    srandom(atoi(argv[2]));
+    for (;; rounds++) {
+        usleep(random() % 4000);
+        if (harena_pause(argv[1], &err) < 0)
+            break;
+        usleep(random() % 1500);
+        if (harena_resume(argv[1], &err) < 0)
+            break;
+    }
+    printf("frozen %u times; %s\n", rounds, err.text);
+    return strstr(err.text, "no running sandbox") || strstr(err.text, "ended") ? 0 : 1;
+}
