@@ -5,7 +5,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib/check"
 chmod 755 .
 mkdir -m 755 bin
-gcc -O1 -I"$src" -o bin/attack "$here/attack.c" && gcc -O1 -I"$src" -o bin/attack_host "$here/attack_host.c" &&
+gcc -O1 -I"$src" -o bin/attack "$here/attack.c" && gcc -O1 -I"$src" -DREACHABLE="$(grep '^[a-z]' "$src/host/hostabi.tbl" | sed 's/.*/__NR_&,/' | tr -d '\n')" -o bin/attack_host "$here/attack_host.c" &&
   gcc -O1 -o bin/witness "$here/witness.c" && gcc -O1 -o bin/deny "$here/deny.c" && gcc -O1 -o bin/swap "$here/swap.c" ||
   { echo 'needs gcc'; exit 77; }
 : >got
@@ -159,6 +159,28 @@ if $root; then
 fi
 h kill "$tag-p"
 settle
+# two made from one snapshot: the pages they share are sealed against writing
+mkdir -m 755 libexec
+cp "$BUILD/src/broker/harena-broker" "$BUILD/src/launch/harena-kernel" libexec/
+gcc -O1 -w -I"$src" -o clone "$here/../snapshot/clone.c" "$BUILD"/src/runtime/libruntime.a "$BUILD"/src/image/libpack.a -ljansson
+rm -f up
+h run --name "$tag-p" sh -c 'echo up; sleep 6' >up 2>/dev/null &
+await up
+for i in 1 2; do HARENA_LIBEXEC=$work/libexec timeout 30 ./clone "$tag-p" $i 1 >"clone-$i" 2>&1 & done
+sleep 3
+clones='' open=''
+for p in /proc/[0-9]*; do
+  [ "$(readlink "$p/exe" 2>/dev/null)" = "$work/libexec/harena-broker" ] && [ "$(cat "$p/comm")" = harena-kernel ] || continue
+  for f in "$p"/fd/*; do
+    n=${f##*/}
+    [ "$n" -le 2 ] && continue
+    clones+=" $n"
+    grep -q '^flags:.*[12]$' "$p/fdinfo/$n" || continue
+    python3 -c 'import fcntl, os, sys; sys.exit(not fcntl.fcntl(os.open(sys.argv[1], os.O_RDONLY), 1034) & 8)' "$f" || open+=" $n"
+  done
+done 2>/dev/null
+$root && held between/clones-share-nothing-writable [ -n "$clones" -a -z "$open" ]
+settle
 for how in plain no-userns; do
   [ $how = plain ] && run=(h run) || run=("$work/bin/deny" u timeout 60 "$HARENA" run)
   got between/$how-signals "$("${run[@]}" -v "$work/bin:/w" -- /w/attack_host signals $two "$witness_h" $$ 2>/dev/null | sed 's/^0$/refused/')"
@@ -224,6 +246,12 @@ sleep 2
 held limits/sessions-refused [ "$(cat refused-* | grep -c 'too many sessions')" -ge 4 ]
 held limits/sessions-then-kill timeout 5 "$HARENA" kill "$tag-many"
 settle
+# many sandboxes at once
+for i in $(seq 40); do timeout 60 "$HARENA" run --name "$tag-n$i" sleep 30 >/dev/null 2>&1 & done
+for i in $(seq 100); do [ "$("$HARENA" ps | grep -c "$tag-n")" -ge 40 ] && break; sleep 0.2; done
+held limits/many-sandboxes [ "$("$HARENA" ps | grep -c "$tag-n") $(h run echo one more)" = '40 one more' ]
+for i in $(seq 40); do timeout 10 "$HARENA" kill "$tag-n$i" & done
+settle
 h run --timeout 1s sh -c 'yes & yes >&2' >/dev/null 2>&1
 held limits/output-flood [ $? = 124 ]
 
@@ -287,7 +315,7 @@ done
 # ---- the list ----
 sed -e '/^#/d' -e '/^$/d' "$here/attacks.list" | sort >wanted
 for p in plain no-openat2 no-userns no-userns-user; do sed -n "s|^guest/|$p/|p" wanted; done | cat - <(grep -v '^guest/' wanted) | sort >all
-$root || { grep -v -e '^no-userns-user/' -e '^limits/user' -e '^limits/memory-not' -e '^between/no-shared' -e '^between/no-userns-user' -e '^outside/descriptors' all >some; mv some all; }
+$root || { grep -v -e '^no-userns-user/' -e '^limits/user' -e '^limits/memory-not' -e '^between/no-shared' -e '^between/clones' -e '^between/no-userns-user' -e '^outside/descriptors' all >some; mv some all; }
 sort got >sorted
 diff all sorted >differ
 is 'the corpus of attacks' '' "$(cat differ)"
