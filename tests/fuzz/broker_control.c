@@ -210,6 +210,7 @@ static void run_config(void)
     b.link = &b.clients[0];
     b.freeze = (struct freeze){ .fd = { -1, -1, -1 } };
     packet(0, m, n, 1 + 2 * (n & 1));
+    b.views[0].fd = b.views[1].fd = -1; /* when the mounts are wrong, they are never opened */
     if (control_recv_config(&b) == 0) {
         struct ctl_config *got = b.config;
         b.lock_fd < 0 ?: close(b.lock_fd);
