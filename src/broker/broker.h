@@ -144,6 +144,7 @@ struct freeze {
     enum { FREEZE_IDLE, FREEZE_ASKED, FREEZE_DUMPING } state;
     bool paused; /* stays frozen after an order */
     bool stop;   /* the sandbox ends after it */
+    bool posted; /* the guest was told: not before its program has started */
     u32 order, number;
     struct client *client; /* who asked; NULL: has gone */
     int fd[3];   /* the client's files for K, D and pages; -1 = none */

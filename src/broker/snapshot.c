@@ -73,7 +73,7 @@ static void order_fails(struct broker *b, const char *why, int error)
     } body = { .status = 125 };
     int n = snprintf(body.text, sizeof(body.text), "%s%s%s", why, error ? ": " : "", error ? strerror(error) : "");
     struct client *c = f->client;
-    if (f->state == FREEZE_ASKED && !f->paused)
+    if (f->state == FREEZE_ASKED && f->posted && !f->paused)
         post_order(b, FREEZE_THAW);
     order_ends(b);
     if (c) {
@@ -137,8 +137,8 @@ int freeze_order(struct broker *b, struct client *c, u32 order, int *fds, u32 fd
     u32 what = order & ~CTL_FREEZE_STOP;
     if (f->state != FREEZE_IDLE)
         return -EBUSY;
-    if (what > FREEZE_COPY || (what == FREEZE_COPY) != (fd_count == 3) || !b->booted)
-        return what > FREEZE_COPY ? -EINVAL : -EAGAIN;
+    if (what > FREEZE_COPY || (what == FREEZE_COPY) != (fd_count == 3) )
+        return -EINVAL;
     if (what == FREEZE_THAW || (what == FREEZE_STAY && f->paused)) {
         bool changes = what == FREEZE_THAW && f->paused;
         if (changes)
@@ -156,13 +156,23 @@ int freeze_order(struct broker *b, struct client *c, u32 order, int *fds, u32 fd
         f->fd[i] = fds[i];
         fds[i] = -1;
     }
-    post_order(b, what);
+    f->posted = false; /* freeze_check() does it */
     return 0;
+}
+
+static bool program_runs(struct broker *b)
+{
+    struct session *s = session_main(b);
+    return s && s->state == SESSION_RUNNING;
 }
 
 void freeze_check(struct broker *b)
 {
     struct freeze *f = &b->freeze;
+    if (f->state == FREEZE_ASKED && !f->posted && program_runs(b)) {
+        f->posted = true;
+        post_order(b, f->order);
+    }
     if (!f->deadline_ns || monotonic_ns() < f->deadline_ns)
         return;
     order_fails(b, f->state == FREEZE_ASKED ? "the sandbox cannot be stopped: one of its processes does not come to rest"

@@ -25,7 +25,12 @@ long host_mremap(u64 addr, u64 old_size, u64 new_size, int flags, u64 new_addr)
 
 long host_futex_wait(u32 *word, u32 val, u64 deadline)
 {
-    struct __kernel_timespec ts = {(s64)(deadline / 1000000000ull), (s64)(deadline % 1000000000ull)};
+    struct __kernel_timespec ts;
+    if (unlikely(VDSO_DATA->since_start_ns) && deadline != NO_DEADLINE) {
+        s64 host = (s64)deadline - VDSO_DATA->since_start_ns;
+        deadline = host < 0 ? 0 : (u64)host;
+    }
+    ts = (struct __kernel_timespec){(s64)(deadline / 1000000000ull), (s64)(deadline % 1000000000ull)};
     return RAW6(__NR_futex, word, FUTEX_WAIT_BITSET, val, deadline == NO_DEADLINE ? NULL : &ts, 0,
                 FUTEX_BITSET_MATCH_ANY);
 }
@@ -51,6 +56,8 @@ u64 host_clock(int clock_id)
         RAW2(__NR_clock_gettime, clock_id, &ts);
     else
         host_vdso_clock(clock_id, &ts);
+    if (unlikely(VDSO_DATA->since_start_ns) && clock_since_start(clock_id))
+        clock_shift(&ts, VDSO_DATA->since_start_ns);
     return (u64)ts.tv_sec * 1000000000ull + (u64)ts.tv_nsec;
 }
 

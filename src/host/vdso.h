@@ -13,8 +13,20 @@ struct vdso_data { /* at K_BASE; offsets known to gvdso.S */
     long (*time)(void *t);
     long (*getcpu)(u32 *cpu, u32 *node, void *unused);
     long (*clock_getres)(int clock_id, struct __kernel_timespec *ts);
+    /* Clocks that count from the start of the machine: how much is added to the host's, after a snapshot came back on another host or
+     * after a restart of this one. */
+    s64 since_start_ns;
 };
 #define VDSO_DATA ((struct vdso_data *)K_BASE)
+
+static inline bool clock_since_start(int id) { return id == 1 || id == 4 || id == 6 || id == 7; } /* MONOTONIC*, BOOTTIME */
+
+static inline void clock_shift(struct __kernel_timespec *ts, s64 ns)
+{
+    s64 sum = ts->tv_nsec + ns % 1000000000;
+    ts->tv_sec += ns / 1000000000 + (sum >= 1000000000) - (sum < 0);
+    ts->tv_nsec = sum + (sum < 0 ? 1000000000 : sum >= 1000000000 ? -1000000000 : 0);
+}
 
 static inline void host_vdso_clock(int id, struct __kernel_timespec *ts) { VDSO_DATA->clock_gettime(id, ts); }
 

@@ -125,6 +125,7 @@ static void boot_mail(const struct mail_boot *m, u32 size)
         }
         off += mm->record_size;
     }
+    machine_begins();
     boot.booted = true;
 }
 

@@ -91,6 +91,15 @@ static long map_original(struct vma *v)
     return is_err(r) ? r : 0;
 }
 
+/* Nothing of the mapping itself would be seen. */
+static bool covered(const struct table *t, const struct vma *v)
+{
+    u64 at = v->start;
+    for (u64 i = t->at; i < t->count && t->e[i].addr == at && at < v->end; i++)
+        at += (u64)t->e[i].count * PAGE_SIZE;
+    return at >= v->end;
+}
+
 static long map_memory(struct mm *mm)
 {
     struct table t;
@@ -98,7 +107,7 @@ static long map_memory(struct mm *mm)
         return -EUCLEAN;
     for (u32 i = 0; i < mm->count; i++) {
         struct vma *v = &mm->vmas[i];
-        long r = map_original(v);
+        long r = covered(&t, v) ? 0 : map_original(v);
         if (!r)
             r = map_extents(&t, v);
         if (r)

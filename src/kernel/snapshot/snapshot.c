@@ -8,17 +8,22 @@
 #include "core/panic.h"
 #include "fs/hostfs/hostfs.h"
 #include "host/host.h"
+#include "host/vdso.h"
 #include "mm/mm.h"
 #include "proc/freeze.h"
 #include "proc/task.h"
 #include "sys/trace.h"
 #include "tty/stream.h"
 #include "wire/view.h"
+#include <linux/time.h>
+
+#define CLOCK_SLACK_NS 1000000000ull /* less is the adjustment of clocks */
 
 static KSTATE struct {
     bool paused; /* stays frozen until told otherwise */
     bool asked;  /* an order is under way */
     u32 order, number;
+    u64 monotonic, realtime; /* when it was frozen */
 } state;
 
 /* ---- what is dropped or made whole before the copy ---- */
@@ -43,6 +48,8 @@ static long make_whole(u32 *spaces)
     long r = 0;
     u32 mark = state.number | 0x80000000u; /* the orders of freeze.c count from 1 */
     *spaces = 0;
+    state.monotonic = host_clock(CLOCK_MONOTONIC);
+    state.realtime = host_clock(CLOCK_REALTIME);
     hostfs_forget();
     for (struct tgroup *g = tgroup_next_locked(2); g && !r; g = tgroup_next_locked(g->tgid + 1))
         list_for_each(t, &g->tasks, tg_link) {
@@ -118,6 +125,17 @@ bool snapshot_service(void)
 
 /* ---- coming back ---- */
 
+/* The guest's monotonic clocks go on by what real time has passed. On the host the snapshot was made on, since its start, that is what
+ * its own clock says. */
+static void set_clocks(void)
+{
+    u64 real = host_clock(CLOCK_REALTIME), now = host_clock(CLOCK_MONOTONIC);
+    u64 right = state.monotonic + (real > state.realtime ? real - state.realtime : 0);
+    u64 off = right > now ? right - now : now - right;
+    if (now < state.monotonic || off > CLOCK_SLACK_NS)
+        VDSO_DATA->since_start_ns += (s64)(right - now);
+}
+
 void snapshot_reset(void)
 {
     state.paused = state.asked = false;
@@ -129,11 +147,14 @@ void snapshot_reset(void)
 
 long snapshot_restore(const struct mail_restore *m)
 {
+    set_clocks();
     restore_levels(m->levels);
     hostfs_restored();
     streams_restored(m);
     long r = restore_processes();
-    if (!r)
-        freeze_end();
-    return r;
+    if (r)
+        return r;
+    machine_changed();
+    freeze_end();
+    return 0;
 }

@@ -25,6 +25,10 @@ bool snapshot_service(void); /* each time round; false: frozen, timers and the l
 void snapshot_reset(void);
 long snapshot_restore(const struct mail_restore *m);
 
+/* machine.c: what tells the programs inside which machine they run on. */
+void machine_begins(void);  /* a new sandbox */
+void machine_changed(void); /* one that was made from a snapshot */
+
 /* dump.c: as an order to a parked task of each address space (freeze_in_each_mm). */
 long dump_fork(struct task *t);
 void dump_begin(u32 number, bool swap);

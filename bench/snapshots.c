@@ -1,0 +1,266 @@
+/* Snapshots, clones and live copies, by library call:
+ *
+ *     snapshots -clone N CMD...    CMD prints a line when it is ready and, when its input ends, another one and exits. Times from a call to
+ *                                  the first instruction and to the second line of a clone, beside a cold start to the first line
+ *     snapshots -rate N THREADS CMD...   whole clones a second: each prints its line and ends
+ *     snapshots -many N CMD...     N clones alive at once: time to make them, memory of each
+ *     snapshots -live CMD...       pause of a sandbox that is copied, time to ten copies running, snapshots one after the other
+ *     snapshots -pause N CMD...    pause and resume
+ *
+ * CMD runs on the default root. HARENA_LIBEXEC as for the library. Times in ms, medians. */
+#define _GNU_SOURCE
+#include <err.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "runtime/runtime.h"
+
+static struct harena_factory *factory;
+static struct harena_parts *parts;
+static char name[64];
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
+}
+
+static int by_value(const void *a, const void *b) { return *(double *)a < *(double *)b ? -1 : 1; }
+
+static double median(double *t, int n)
+{
+    qsort(t, n, sizeof(*t), by_value);
+    return t[n / 2];
+}
+
+#define CALL(x)                                                                                                        \
+    do {                                                                                                               \
+        if ((x) < 0)                                                                                                   \
+            errx(1, "%s", e.text);                                                                                     \
+    } while (0)
+
+/* A sandbox that runs argv; standard input and output are pipes whose other ends are in ends[]. */
+static struct harena_sandbox *start(char **argv, const char *as, int ends[2])
+{
+    struct harena_error e = { 0 };
+    struct harena_mounts m = { 0 };
+    int in[2], out[2];
+    if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC))
+        err(1, "pipe");
+    harena_mounts_default_root(&m);
+    harena_mounts_system(&m);
+    struct harena_config c = { .name = as, .anonymous = !as, .factory = factory, .libexec = getenv("HARENA_LIBEXEC"), .mounts = m.list,
+                               .mount_count = m.count };
+    const char *env[] = { "PATH=/usr/bin:/bin", "HOME=/", NULL };
+    struct harena_command cmd = { .argv = (const char **)argv, .env = env, .cwd = "/", .fds = { in[0], out[1], 2 } };
+    struct harena_sandbox *s;
+    CALL(harena_create(&c, &s, &e));
+    CALL(harena_start(s, &cmd, &e));
+    close(in[0]);
+    close(out[1]);
+    ends[0] = in[1];
+    ends[1] = out[0];
+    harena_mounts_free(&m);
+    return s;
+}
+
+static void read_line(int fd)
+{
+    char c;
+    do
+        if (read(fd, &c, 1) != 1)
+            errx(1, "the program ended before its line");
+    while (c != '\n');
+}
+
+static struct harena_sandbox *clone_parts(int out)
+{
+    struct harena_error e = { 0 };
+    struct harena_config c = { .parts = parts, .anonymous = true, .factory = factory, .libexec = getenv("HARENA_LIBEXEC"),
+                               .mounts = parts->mounts, .mount_count = parts->mount_count };
+    struct harena_command cmd = { .fds = { -1, out, 2 } };
+    struct harena_sandbox *s;
+    CALL(harena_create(&c, &s, &e));
+    CALL(harena_attach(s, &cmd, &e));
+    return s;
+}
+
+static void until(struct harena_sandbox *s, enum harena_event_type type)
+{
+    struct harena_error e = { 0 };
+    struct harena_event ev;
+    do {
+        CALL(harena_next(s, NULL, &ev, &e));
+        if (ev.type == HARENA_EVENT_ERROR || ev.type == HARENA_EVENT_CLOSED)
+            errx(1, "%.*s", (int)ev.text_size, ev.text);
+    } while (ev.type != type);
+}
+
+static void snapshot(void)
+{
+    struct harena_error e = { 0 };
+    CALL(harena_snapshot(name, false, &parts, &e));
+}
+
+/* ---- the modes ---- */
+
+static void clones(int n, char **argv)
+{
+    double *cold = calloc(n, sizeof(*cold)), *first = calloc(n, sizeof(*first)), *line = calloc(n, sizeof(*line));
+    for (int i = 0; i < n; i++) {
+        int ends[2], out[2];
+        double t = now();
+        struct harena_sandbox *s = start(argv, NULL, ends);
+        read_line(ends[1]);
+        cold[i] = now() - t;
+        harena_close(s);
+        close(ends[0]);
+        close(ends[1]);
+        if (pipe2(out, O_CLOEXEC))
+            err(1, "pipe");
+        t = now();
+        s = clone_parts(out[1]);
+        until(s, HARENA_EVENT_STARTED);
+        first[i] = now() - t;
+        read_line(out[0]);
+        line[i] = now() - t;
+        close(out[0]);
+        close(out[1]);
+        harena_close(s);
+    }
+    printf("clone: first instruction %.2f ms, first line %.2f ms; cold start to first line %.1f ms\n", median(first, n), median(line, n),
+           median(cold, n));
+}
+
+static int rate_count;
+
+static void *rate_worker(void *arg)
+{
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    (void)arg;
+    for (int i = 0; i < rate_count; i++) {
+        struct harena_error e = { 0 };
+        int status;
+        struct harena_sandbox *s = clone_parts(null);
+        CALL(harena_wait(s, &status, &e));
+        if (status)
+            errx(1, "wait status %d", status);
+        harena_close(s);
+    }
+    close(null);
+    return NULL;
+}
+
+static void rate(int n, int threads)
+{
+    pthread_t id[64];
+    double t = now();
+    rate_count = n;
+    for (int i = 0; i < threads; i++)
+        pthread_create(&id[i], NULL, rate_worker, NULL);
+    for (int i = 0; i < threads; i++)
+        pthread_join(id[i], NULL);
+    printf("clones: %.0f a second with %d threads\n", n * threads / (now() - t) * 1e3, threads);
+}
+
+static long available(void)
+{
+    char line[256];
+    long kb = 0;
+    FILE *f = fopen("/proc/meminfo", "r");
+    while (f && fgets(line, sizeof(line), f))
+        if (sscanf(line, "MemAvailable: %ld", &kb) == 1)
+            break;
+    fclose(f);
+    return kb;
+}
+
+/* The clones wait for input that does not come. */
+static void many(int n)
+{
+    struct harena_sandbox **s = calloc(n, sizeof(*s));
+    int hold[2];
+    if (pipe2(hold, O_CLOEXEC))
+        err(1, "pipe");
+    long before = available();
+    double t = now();
+    for (int i = 0; i < n; i++) {
+        struct harena_error e = { 0 };
+        struct harena_config c = { .parts = parts, .anonymous = true, .factory = factory, .libexec = getenv("HARENA_LIBEXEC"),
+                                   .mounts = parts->mounts, .mount_count = parts->mount_count };
+        struct harena_command cmd = { .fds = { hold[0], 2, 2 } };
+        CALL(harena_create(&c, &s[i], &e));
+        CALL(harena_attach(s[i], &cmd, &e));
+    }
+    for (int i = 0; i < n; i++)
+        until(s[i], HARENA_EVENT_STARTED);
+    t = now() - t;
+    printf("%d clones alive: made in %.0f ms, %ld KB each\n", n, t, (before - available()) / n);
+    for (int i = 0; i < n; i++)
+        harena_close(s[i]);
+}
+
+/* Prints the largest gap between two moments in which the guest ran: CMD prints what it saw. */
+static void live(int copies)
+{
+    double t = now();
+    snapshot();
+    double taken = now() - t;
+    struct harena_sandbox *s[64];
+    for (int i = 0; i < copies; i++)
+        s[i] = clone_parts(open("/dev/null", O_WRONLY | O_CLOEXEC));
+    for (int i = 0; i < copies; i++)
+        until(s[i], HARENA_EVENT_STARTED);
+    printf("live copy: state taken in %.1f ms, %d copies run after %.1f ms\n", taken, copies, now() - t);
+    for (int i = 0; i < copies; i++)
+        harena_close(s[i]);
+}
+
+static void pauses(int n)
+{
+    double *p = calloc(n, sizeof(*p));
+    struct harena_error e = { 0 };
+    for (int i = 0; i < n; i++) {
+        double t = now();
+        CALL(harena_pause(name, &e));
+        CALL(harena_resume(name, &e));
+        p[i] = now() - t;
+        usleep(2000);
+    }
+    printf("pause and resume: %.2f ms\n", median(p, n));
+}
+
+int main(int argc, char **argv)
+{
+    struct harena_error e = { 0 };
+    int ends[2], used = 2;
+    if (argc < 3)
+        errx(2, "see bench/snapshots.c");
+    const char *mode = argv[1];
+    int n = atoi(argv[used++]), threads = !strcmp(mode, "-rate") ? atoi(argv[used++]) : 1;
+    CALL(harena_factory_open(getenv("HARENA_LIBEXEC"), &factory, &e));
+    snprintf(name, sizeof(name), "bench-%d", getpid());
+    struct harena_sandbox *s = start(argv + used, name, ends);
+    read_line(ends[1]);
+    if (strcmp(mode, "-live") && strcmp(mode, "-pause"))
+        snapshot();
+    if (!strcmp(mode, "-clone"))
+        clones(n, argv + used);
+    else if (!strcmp(mode, "-rate"))
+        rate(n, threads);
+    else if (!strcmp(mode, "-many"))
+        many(n);
+    else if (!strcmp(mode, "-live"))
+        live(n);
+    else if (!strcmp(mode, "-pause"))
+        pauses(n);
+    harena_close(s);
+    harena_factory_close(factory);
+    return 0;
+}
