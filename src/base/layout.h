@@ -42,6 +42,13 @@
 #define HOST_VDSO_BASE 0x7fe000000000ul /* the host's vDSO and its data are moved here */
 #define HOST_VDSO_SIZE 0x100000ul
 
+/* Snapshots: the page files of the levels, mapped for reading where they are needed, and the one that is being written. */
+#define BASE_WINDOW 0x7fe100000000ul
+#define BASE_STRIDE 0x600000000ul /* 24 GiB */
+#define DUMP_WINDOW (BASE_WINDOW + FD_BASE_MAX * BASE_STRIDE)
+#define DUMP_SIZE BASE_STRIDE /* largest page file */
+#define DUMP_PLAN (DUMP_WINDOW + DUMP_SIZE) /* what is to be written, scratch memory */
+
 /* Host descriptor slots in every stub. */
 #define FD_K 0
 #define FD_D 1
@@ -51,8 +58,10 @@
 #define FD_VIEWS_OWN 6 /* packs of exec views of host files, read-only: of this sandbox's directories, */
 #define FD_VIEWS 7     /* and of the system's */
 #define CONTAINER_BASE(fd) (IMAGE_BASE + (u64)((fd) - FD_IMAGE0) * IMAGE_STRIDE) /* of an image or pack */
-#define FD_GRANT0 8  /* slots the broker fills on request (ADDFD with SETFD) */
-#define FD_GRANT_MAX 23
+#define FD_BASE0 8   /* pages of the snapshot this sandbox was made from, level 0 first, read-only */
+#define FD_BASE_MAX 4
+#define FD_GRANT0 12 /* slots the broker fills on request (ADDFD with SETFD) */
+#define FD_GRANT_MAX 19
 #define FD_LIMIT 32  /* RLIMIT_NOFILE */
 
 #endif

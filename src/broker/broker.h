@@ -115,6 +115,7 @@ struct session {
     u32 mail_seq; /* rings are ours and the guest's when mail_done reaches it */
     bool rings_live;
     bool main;
+    bool tty;
     u32 status; /* wait status once SESSION_EXITED */
     struct client *client;
     struct stream stream[3]; /* in, out, err; fd -1 = none */
@@ -130,6 +131,18 @@ struct client {
     u32 message_size, message_total;
     int fds[FDS_MAX];
     u32 fd_count;
+};
+
+/* Pausing and snapshots: snapshot.c. */
+struct freeze {
+    enum { FREEZE_IDLE, FREEZE_ASKED, FREEZE_DUMPING } state;
+    bool paused; /* stays frozen after an order */
+    bool stop;   /* the sandbox ends after it */
+    u32 order, number;
+    struct client *client; /* who asked; NULL: has gone */
+    int fd[3];   /* the client's files for K, D and pages; -1 = none */
+    u32 left;    /* address spaces that have not been written */
+    u64 deadline_ns;
 };
 
 struct mail_item {
@@ -178,6 +191,12 @@ struct broker {
     int image_fd[FD_IMAGE_MAX];
     u64 image_size[FD_IMAGE_MAX];
     u32 image_count;
+    int parts_fd[2];           /* made from a snapshot: what K and D begin as */
+    int base_fd[FD_BASE_MAX];  /* its pages */
+    u32 base_count;            /* 0 = a new sandbox */
+    struct mail_restore *restore; /* to be mailed when somebody attaches */
+    bool swap;                 /* the host may move pages out */
+    struct freeze freeze;
     struct ctl_config *config;
     u32 *event_page;           /* read-only mapping of R's broker page: an address for FUTEX_WAKE, never read */
 
@@ -276,7 +295,18 @@ void views_init(struct broker *b, const struct ctl_config *c);
 enum wire_view_state views_find(struct broker *b, const struct mount *m, int opath, const struct stat *st, bool make,
                                 struct wire_view *out);
 
+/* snapshot.c */
+int freeze_order(struct broker *b, struct client *c, u32 order, int *fds, u32 fd_count);
+void freeze_client_gone(struct broker *b, struct client *c);
+void freeze_check(struct broker *b);
+s32 freeze_frozen(struct broker *b, struct request *r);
+s32 freeze_dump_open(struct broker *b, struct request *r);
+s32 freeze_dumped(struct broker *b, struct request *r);
+int snapshot_load(struct broker *b);
+int snapshot_recv_parts(struct broker *b);
+
 /* session.c: sessions, rings, mail */
+int session_attach(struct broker *b, struct client *c, const struct ctl_attach *a, int fds[3]);
 int session_start(struct broker *b, struct client *c, const struct ctl_run *run, u32 size, int fds[3]);
 struct session *session_main(struct broker *b);
 struct session *session_find(struct broker *b, u32 id);
@@ -300,6 +330,7 @@ void end_sandbox(struct broker *b, u32 status, const char *f, ...) printf_like(3
 
 /* control.c */
 int control_recv_config(struct broker *b);
+int control_recv_fds(struct broker *b, u32 type, int *fds, u32 *count, u32 *number);
 int control_watch(struct broker *b, struct source *s, u32 events);
 void control_accept(struct broker *b);
 void control_event(struct broker *b, struct client *c);

@@ -179,6 +179,26 @@ int control_recv_config(struct broker *b)
     return 0;
 }
 
+/* At start, on the link: a message of that type with descriptors, which become the caller's. */
+int control_recv_fds(struct broker *b, u32 type, int *fds, u32 *count, u32 *number)
+{
+    struct client *c = b->link;
+    int r;
+    while (!(r = receive(c)))
+        ;
+    if (r < 0)
+        return r;
+    struct ctl_number *n = (void *)c->message;
+    bool ok = n->h.type == type && c->message_total >= sizeof(*n);
+    *number = ok ? n->number : 0;
+    *count = ok ? c->fd_count : 0;
+    memcpy(fds, c->fds, *count * sizeof(int));
+    if (ok)
+        c->fd_count = 0;
+    message_done(c);
+    return ok ? 0 : -EPROTO;
+}
+
 void control_accept(struct broker *b)
 {
     int fd = accept4(b->control.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -207,6 +227,7 @@ static void set_trace(struct broker *b, struct client *c, const struct ctl_trace
 
 void client_drop(struct broker *b, struct client *c)
 {
+    freeze_client_gone(b, c);
     message_done(c);
     close(c->source.fd);
     c->source = (struct source){ .kind = SOURCE_NONE, .fd = -1 };
@@ -238,6 +259,13 @@ static int handle_message(struct broker *b, struct client *c)
         c->fd_count = 0;
         return session_start(b, c, (struct ctl_run *)h, size, c->fds);
     }
+    case CTL_ATTACH:
+        if (c->session || c->fd_count != 3 || size != sizeof(struct ctl_attach) || !c->is_link || !b->restore)
+            return -EPROTO;
+        c->fd_count = 0;
+        return session_attach(b, c, (struct ctl_attach *)h, c->fds);
+    case CTL_FREEZE:
+        return freeze_order(b, c, number, c->fds, c->fd_count);
     case CTL_SIGNAL:
         if (!c->session || number < 1 || number > 64)
             return -EPROTO;

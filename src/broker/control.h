@@ -27,6 +27,13 @@ enum ctl_type {
                      * connection is closed */
     CTL_PROCS,      /* client -> broker: -> CTL_TEXT ..., then the connection is closed; lines: struct mail_procs */
     CTL_TRACE,      /* client -> broker: ctl_trace; -> CTL_TEXT ... until closed: lines of kernel/sys/trace.h */
+    CTL_FREEZE,     /* client -> broker: ctl_number: enum freeze_order, | CTL_FREEZE_STOP; FREEZE_COPY: descriptors of files for K, D and
+                     * pages, of K_SIZE, D_SIZE and DUMP_SIZE. Then CTL_FROZEN or CTL_ERROR, or the end of the connection: done */
+    CTL_PARTS,      /* client -> broker: after a configuration with CTL_CONFIG_RESTORE; ctl_number: count of levels; descriptors: K, D,
+                     * pages of level 0; a second one with those of the other levels if there are any */
+    CTL_ATTACH,     /* client -> broker: ctl_attach, instead of CTL_RUN when made from parts; descriptors: in, out, err */
+    CTL_BASE,       /* broker -> client: before CTL_FROZEN; descriptors: pages of the levels below */
+    CTL_FROZEN,     /* broker -> client: ctl_frozen */
     CTL_READY,      /* broker -> link: the guest kernel has booted and takes orders; struct ctl_ready */
     CTL_STARTED,    /* broker -> client: ctl_number: 0, or the errno why not, and enum spawn_step << 16 */
     CTL_EXITED,     /* broker -> client: ctl_number: wait status of the session */
@@ -117,6 +124,25 @@ struct ctl_config {
 #define CTL_CONFIG_REQUIRE_LAYERS 4u
 #define CTL_CONFIG_NO_PATCH 8u
 #define CTL_CONFIG_CGROUP_CPU 256u /* the share of processors holds without the broker's help */
+
+#define CTL_CONFIG_RESTORE 16u
+
+#define CTL_FREEZE_STOP 256u
+
+struct ctl_attach {
+    struct ctl_header h;
+    u32 flags; /* CTL_RUN_TTY */
+    u32 pad;
+    u16 rows, cols, xpixel, ypixel;
+};
+
+struct ctl_frozen {
+    struct ctl_header h;
+    u32 levels; /* below the page file */
+    u32 tty;
+    u32 mount_count; /* struct ctl_mount behind this */
+    u32 pad;
+};
 
 struct ctl_run {
     struct ctl_header h;

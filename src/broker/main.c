@@ -21,10 +21,12 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define LINK_FD 3
+#define FREEZE_CHECK_MS 500
 #define NOTIF_SET_FLAGS SECCOMP_IOW(4, u64)
 #define NOTIF_SYNC_WAKE_UP 1ul
 
@@ -111,6 +113,8 @@ static void serve(struct broker *b)
             }
             wait_ms = (b->deadline_ns - now + 999999) / 1000000;
         }
+        if (b->freeze.deadline_ns && (wait_ms < 0 || wait_ms > FREEZE_CHECK_MS))
+            wait_ms = FREEZE_CHECK_MS;
         wait_ms = limits_check(b, wait_ms);
         if (b->main_done)
             break;
@@ -119,6 +123,7 @@ static void serve(struct broker *b)
             break;
         for (int i = 0; i < n; i++)
             dispatch(b, e[i].data.ptr, e[i].events);
+        freeze_check(b);
         mail_pump(b);
         again = rings_pump(b);
         sessions_settle(b);
@@ -154,6 +159,8 @@ static int prepare(struct broker *b)
     signal(SIGHUP, SIG_IGN);
     umask(0);
     setup_rlimits();
+    struct sysinfo info;
+    b->swap = sysinfo(&info) < 0 || info.totalswap;
     spawn_choose_uid(b);
     hostfs_init(&b->fs);
     b->fs.userns = b->was_root && b->outer_uid ? -2 : -1;
@@ -247,6 +254,7 @@ int main(int argc, char **argv)
     *b->link = (struct client){ .source = { .kind = SOURCE_CLIENT, .fd = LINK_FD }, .is_link = true };
     fcntl(LINK_FD, F_SETFD, FD_CLOEXEC);
     b->zygote.fd = b->boot_socket = -1;
+    b->freeze.fd[0] = b->freeze.fd[1] = b->freeze.fd[2] = -1;
     if (control_recv_config(b) < 0) {
         fprintf(stderr, "harena-broker: started without a configuration; use `harena run`\n");
         return 125;
@@ -254,6 +262,10 @@ int main(int argc, char **argv)
     if (b->config->timeout_ms)
         b->deadline_ns = monotonic_ns() + b->config->timeout_ms * 1000000ul;
     b->status = 125;
+    if (b->config->flags & CTL_CONFIG_RESTORE && snapshot_recv_parts(b) < 0) {
+        link_error(b, 125, "the parts of the snapshot did not arrive");
+        return 125;
+    }
     if (prepare(b) < 0)
         return 125;
     int r = start(b);

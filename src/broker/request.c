@@ -140,6 +140,15 @@ static void serve_life(struct broker *b, struct request *r)
         limits_usage(b, (struct wire_usage *)r->reply);
         r->head.reply_size = sizeof(struct wire_usage);
         break;
+    case WIRE_FROZEN:
+        r->head.result = freeze_frozen(b, r);
+        break;
+    case WIRE_DUMP_OPEN:
+        r->head.result = freeze_dump_open(b, r);
+        break;
+    case WIRE_DUMPED:
+        r->head.result = freeze_dumped(b, r);
+        break;
     default:
         serve_text(b, r);
     }
@@ -186,7 +195,7 @@ static bool is_grant(struct broker *b, u32 slot)
 {
     u32 op = 0;
     pread(b->r_fd, &op, 4, R_REQUESTS + (u64)slot * R_REQUEST_STRIDE);
-    return op == WIRE_GRANT;
+    return op == WIRE_GRANT || op == WIRE_DUMP_OPEN;
 }
 
 /* Serves every request of the copied control page that has no answer yet. hint: slot + 1, or 0 or nonsense. Returns how

@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- mail ---- */
@@ -316,7 +317,8 @@ int session_start(struct broker *b, struct client *c, const struct ctl_run *run,
                 close(fds[i]);
         return result ? result : -EAGAIN;
     }
-    *s = (struct session){ .state = SESSION_QUEUED, .id = ++b->session_next, .client = c, .main = run->flags & CTL_RUN_MAIN };
+    *s = (struct session){ .state = SESSION_QUEUED, .id = ++b->session_next, .client = c, .main = run->flags & CTL_RUN_MAIN,
+                            .tty = run->flags & CTL_RUN_TTY };
     c->session = s;
     u32 zero[2] = { 0, 0 };
     bool tty = run->flags & CTL_RUN_TTY;
@@ -343,6 +345,41 @@ int session_start(struct broker *b, struct client *c, const struct ctl_run *run,
     memcpy((char *)mail + mail->strings_off, (char *)run + run->strings_off, strings);
     mail_post(b, s, mail, total);
     free(mail);
+    return 0;
+}
+
+/* The main session of a sandbox that comes back: it has the first rings, as in the one the snapshot was made of. Takes the descriptors. */
+int session_attach(struct broker *b, struct client *c, const struct ctl_attach *a, int fds[3])
+{
+    struct session *s = &b->sessions[0];
+    struct mail_restore *m = b->restore;
+    bool tty = a->flags & CTL_RUN_TTY;
+    u32 zero[2] = { 0, 0 }, ring[3];
+    *s = (struct session){ .state = SESSION_QUEUED, .id = ++b->session_next, .client = c, .main = true, .tty = tty };
+    c->session = s;
+    for (u32 i = 0; i < 3; i++) {
+        struct stream *st = &s->stream[i];
+        bool used = !(tty && i == 2);
+        if (!used && fds[i] >= 0)
+            close(fds[i]);
+        stream_init(st, used ? fds[i] : -1, i == 0);
+        st->session = s;
+        ring[i] = st->ring = used ? i : ~0u;
+        if (used)
+            pwrite(b->r_fd, zero, 8, R_CONTROL_BROKER + offsetof(struct r_control_broker, ring) + i * 8);
+    }
+    m->session = s->id;
+    m->flags = tty ? SPAWN_TTY : 0;
+    m->ring_in = ring[0];
+    m->ring_out = ring[1];
+    m->ring_err = ring[2];
+    m->rows = a->rows, m->cols = a->cols, m->xpixel = a->xpixel, m->ypixel = a->ypixel;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    m->realtime_ns = now.tv_sec * 1000000000l + now.tv_nsec;
+    mail_post(b, s, m, m->boot.h.size);
+    free(m);
+    b->restore = NULL;
     return 0;
 }
 

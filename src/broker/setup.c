@@ -56,6 +56,9 @@ int setup_memory(struct broker *b)
     b->r_fd = b->d_fd < 0 ? b->d_fd : segment("R", R_SIZE);
     if (b->r_fd < 0)
         return b->r_fd;
+    int r = b->base_count ? snapshot_load(b) : 0;
+    if (r < 0)
+        return r;
     b->event_page = mmap(NULL, PAGE_SIZE, PROT_READ, MAP_SHARED, b->r_fd, R_CONTROL_BROKER);
     return b->event_page == MAP_FAILED ? -errno : 0;
 }
@@ -135,11 +138,11 @@ static void random_id(char *out)
     *p = 0;
 }
 
-/* Opens what the configuration names and describes it in the zeroed m. Returns the mail's size. */
-static int fill_boot_mail(struct broker *b, struct mail_boot *m)
+/* Opens what the configuration names and describes it in the zeroed m, which is `head` bytes long. Returns the mail's size. */
+static int fill_boot_mail(struct broker *b, struct mail_boot *m, u32 head)
 {
     struct ctl_config *c = b->config;
-    u32 at = sizeof(*m), in = c->mounts_off;
+    u32 at = head, in = c->mounts_off;
     for (u32 i = 0; i < c->mount_count; i++) {
         struct ctl_mount *cm = (void *)((u8 *)c + in);
         if (in < sizeof(*c) || in > c->h.total || c->h.total - in < sizeof(*cm) || cm->record_size < sizeof(*cm) + 2 ||
@@ -152,7 +155,7 @@ static int fill_boot_mail(struct broker *b, struct mail_boot *m)
         at += r;
         in += cm->record_size;
     }
-    m->mounts_off = sizeof(*m);
+    m->mounts_off = head;
     m->h = (struct mail_header){ .type = MAIL_BOOT, .size = at };
     m->wire_version = WIRE_VERSION;
     m->flags = (c->flags & CTL_CONFIG_VERBOSE ? BOOT_VERBOSE : 0) | (c->flags & CTL_CONFIG_NO_PATCH ? BOOT_NO_PATCH : 0) |
@@ -170,13 +173,27 @@ static int fill_boot_mail(struct broker *b, struct mail_boot *m)
     return at;
 }
 
+/* A sandbox that comes back gets its mail when somebody attaches. */
+static int prepare_restore_mail(struct broker *b)
+{
+    struct mail_restore *m = b->restore = calloc(1, MAIL_SIZE);
+    if (!m)
+        return -ENOMEM;
+    int size = fill_boot_mail(b, &m->boot, sizeof(*m));
+    m->boot.h.type = MAIL_RESTORE;
+    m->levels = b->base_count;
+    return MIN(size, 0);
+}
+
 /* Opens what the configuration names and writes the boot mail into R. Errors are reported on the link. */
 int setup_boot_mail(struct broker *b)
 {
+    if (b->base_count)
+        return prepare_restore_mail(b);
     struct mail_boot *m = calloc(1, MAIL_SIZE);
     if (!m)
         return -ENOMEM;
-    int size = fill_boot_mail(b, m);
+    int size = fill_boot_mail(b, m, sizeof(*m));
     if (size >= 0) {
         u32 head[2] = { 1, size };
         pwrite(b->r_fd, m, size, R_MAIL);

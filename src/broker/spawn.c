@@ -78,13 +78,20 @@ static void report(const struct child *c, const char tag[5], const char *step, i
 static int place_descriptors(const struct child *c)
 {
     struct broker *b = c->b;
-    int from[9] = { b->k_fd, b->d_fd, b->r_fd, -1, -1, -1, b->views[1].fd, b->views[0].fd, c->boot_socket };
+    int from[FD_GRANT0 + 1] = { b->k_fd, b->d_fd, b->r_fd };
+    for (u32 i = FD_IMAGE0; i < ARRAY_COUNT(from); i++)
+        from[i] = -1;
     for (u32 i = 0; i < b->image_count; i++)
         from[FD_IMAGE0 + i] = b->image_fd[i];
-    for (int i = 0; i < 9; i++)
+    from[FD_VIEWS] = b->views[0].fd;
+    from[FD_VIEWS_OWN] = b->views[1].fd;
+    for (u32 i = 0; i < b->base_count; i++)
+        from[FD_BASE0 + i] = b->base_fd[i];
+    from[FD_GRANT0] = c->boot_socket;
+    for (u32 i = 0; i < ARRAY_COUNT(from); i++)
         if (from[i] >= 0 && (from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, HIGH_FD)) < 0)
             return -1;
-    for (int i = 0; i < 9; i++) {
+    for (u32 i = 0; i < ARRAY_COUNT(from); i++) {
         if (from[i] < 0)
             close(i);
         else if (dup2(from[i], i) < 0)

@@ -14,6 +14,7 @@ long host_mmap(u64 addr, u64 size, int prot, int flags, int fd, u64 off);
 long host_munmap(u64 addr, u64 size);
 long host_mprotect(u64 addr, u64 size, int prot);
 long host_mremap(u64 addr, u64 old_size, u64 new_size, int flags, u64 new_addr);
+long host_mincore(u64 addr, u64 size, u8 *vec); /* a byte for each page: bit 0 = resident */
 long host_madvise(u64 addr, u64 size, int advice);
 
 /* Waits while *word == val. 0 woken, -EAGAIN value differs, -ETIMEDOUT, -EINTR (kick). `word` lies in K. */
@@ -25,6 +26,7 @@ long host_futex_wake(u32 *word, int count);
 void host_doorbell(u32 request);
 u64 host_clock(int clock_id); /* ns; CLOCK_REALTIME, MONOTONIC, BOOTTIME, (thread|process) cpu time of the caller */
 void host_yield(void);
+bool host_exists(u32 host_pid, u32 host_tid); /* a thread of the sandbox; it is kicked */
 void host_kick(u32 host_pid, u32 host_tid); /* tgkill(SIGURG) to a carrier of any stub of this sandbox */
 noreturn_fn void host_exit_process(int code);
 

@@ -15,6 +15,7 @@ long host_mmap(u64 addr, u64 size, int prot, int flags, int fd, u64 off)
 
 long host_munmap(u64 addr, u64 size) { return RAW2(__NR_munmap, addr, size); }
 long host_mprotect(u64 addr, u64 size, int prot) { return RAW3(__NR_mprotect, addr, size, prot); }
+long host_mincore(u64 addr, u64 size, u8 *vec) { return RAW3(__NR_mincore, addr, size, vec); }
 long host_madvise(u64 addr, u64 size, int advice) { return RAW3(__NR_madvise, addr, size, advice); }
 
 long host_mremap(u64 addr, u64 old_size, u64 new_size, int flags, u64 new_addr)
@@ -41,6 +42,7 @@ void host_doorbell(u32 request)
         ;
 }
 void host_kick(u32 host_pid, u32 host_tid) { RAW3(__NR_tgkill, host_pid, host_tid, SIGURG); }
+bool host_exists(u32 host_pid, u32 host_tid) { return RAW3(__NR_tgkill, host_pid, host_tid, SIGURG) != -ESRCH; }
 void host_yield(void) { RAW0(__NR_sched_yield); }
 
 u64 host_clock(int clock_id)

@@ -2,8 +2,8 @@
  * on a stack and in an address space that are still the broker's.
  *
  * Order: a carrier's stack; everything that came from the broker unmapped; segments; host vDSO; handlers; the listener filter and
- * its hand-over to the broker; the main filter; only then shared memory is read. Descriptors: see base/layout.h FD_*, 8 = the
- * broker's socket. Every failure ends with an exit status that the broker reports (LAUNCH_*). */
+ * its hand-over to the broker; the main filter; only then shared memory is read. Descriptors: see base/layout.h FD_*, FD_GRANT0 =
+ * the broker's socket. Every failure ends with an exit status that the broker reports (LAUNCH_*). */
 #include <asm/mman.h>
 #include <asm/prctl.h>
 #include <asm/siginfo.h>
@@ -23,7 +23,7 @@
 #include "host/syscall.h"
 #include "host/vdso.h"
 
-#define FD_SOCKET 8
+#define FD_SOCKET FD_GRANT0
 #define TASK_TOP 0x7ffffffff000ul /* the end of a process's address space */
 #define HWCAP2_FSGSBASE 2
 

@@ -112,8 +112,10 @@ static bool keep(struct harena_sandbox *s, const char *path)
 {
     if (s->cgroup_count == CGROUP_MAX)
         return false;
-    s->cgroups[s->cgroup_count] = strdup(path);
-    return s->cgroups[s->cgroup_count] && ++s->cgroup_count;
+    char *copy = strdup(path);
+    if (copy)
+        s->cgroups[s->cgroup_count++] = copy;
+    return copy != NULL;
 }
 
 /* mkdir, also when a dead sandbox has left it. */

@@ -48,6 +48,9 @@ void *grow(void *old, size_t size);
 int find_program(const char *libexec, const char *name, const char *build_sub, char out[PATH_MAX], struct harena_error *err);
 int spawn_broker(const char *libexec, bool factory, int link, pid_t *pid, struct harena_error *err);
 
+/* snapshot.c */
+int snapshot_send_parts(int link, const struct harena_parts *p, struct harena_error *err);
+
 /* factory.c */
 int factory_new(struct harena_factory *f, int link, pid_t *pid, int *pidfd, struct harena_error *err);
 
@@ -100,6 +103,7 @@ void watch_usage(int broker, struct harena_usage *u);
 
 /* message.c */
 int message_send(int fd, void *message, u32 size, const int *fds, u32 fd_count, struct harena_error *err);
+int message_receive_fds(int fd, u8 **out, int *fds, u32 max, u32 *fd_count, struct harena_error *err);
 int message_receive(int fd, u8 **out, int *passed, struct harena_error *err); /* *passed: a descriptor that came, or -1; NULL = none is wanted */
 int stdio_fresh(int fd, bool write);
 

@@ -56,19 +56,19 @@ int message_send(int fd, void *message, u32 size, const int *fds, u32 fd_count, 
 }
 
 /* Returns 1 with a whole message in *out (malloc'ed, NUL behind it), 0 at the end, -1 on error. */
-int message_receive(int fd, u8 **out, int *passed, struct harena_error *err)
+int message_receive_fds(int fd, u8 **out, int *fds, u32 max, u32 *fd_count, struct harena_error *err)
 {
     u8 *message = NULL;
     u32 have = 0;
-    if (passed)
-        *passed = -1;
+    *fd_count = 0;
     for (;;) {
         union {
             struct ctl_header h;
             u8 bytes[CTL_PACKET_MAX];
         } p;
         u32 count;
-        ssize_t n = fds_recv(fd, &p, sizeof(p), passed, passed && *passed < 0, &count, NULL, 0);
+        ssize_t n = fds_recv(fd, &p, sizeof(p), fds + *fd_count, max - *fd_count, &count, NULL, 0);
+        *fd_count += count;
         /* a broker that ended with unread messages of ours resets the socket once; what it said is still to be read */
         if (n < 0 && errno == ECONNRESET)
             continue;
@@ -96,6 +96,16 @@ int message_receive(int fd, u8 **out, int *passed, struct harena_error *err)
         *out = message;
         return 1;
     }
+}
+
+int message_receive(int fd, u8 **out, int *passed, struct harena_error *err)
+{
+    int one = -1;
+    u32 count;
+    int r = message_receive_fds(fd, out, &one, passed != NULL, &count, err);
+    if (passed)
+        *passed = one;
+    return r;
 }
 
 /* A descriptor for the broker; -1 only when there is none at all. */

@@ -53,7 +53,22 @@ struct harena_limits { /* 0 = none, or the default */
     u64 cpuset[HARENA_CPUS_MAX / 64]; /* processors it may run on; none = all */
 };
 
+/* The state of a frozen sandbox, as descriptors of sparse files that nobody changes any more: kernel state, contents of files in
+ * memory, pages of processes. Pages come in levels: level n refers to those below it, which were the levels of the sandbox the
+ * snapshot was made of. What lies in them is the guest's and read by the guest's kernel only. */
+#define HARENA_LEVELS 4
+struct harena_parts {
+    int kernel, data;
+    int pages[HARENA_LEVELS];
+    u32 levels;
+    bool tty; /* its main session has a terminal */
+    struct harena_mount *mounts; /* of the sandbox; strings are owned */
+    u32 mount_count;
+};
+void harena_parts_free(struct harena_parts *p);
+
 struct harena_config {
+    const struct harena_parts *parts; /* NULL = a new sandbox; else mounts must be those of the parts but for their sources */
     struct harena_factory *factory; /* NULL = an exec of the broker */
     const char *name;     /* NULL = a random one */
     const char *hostname; /* NULL = the name */
@@ -102,6 +117,8 @@ struct harena_event {
 
 int harena_create(const struct harena_config *config, struct harena_sandbox **out, struct harena_error *err);
 int harena_start(struct harena_sandbox *s, const struct harena_command *command, struct harena_error *err);
+/* Instead of harena_start, when made from parts: the main session goes on with these streams (and terminal size). */
+int harena_attach(struct harena_sandbox *s, const struct harena_command *command, struct harena_error *err);
 const char *harena_name(const struct harena_sandbox *s);
 
 /* Waits for the next event; with `mask` the signal mask is replaced while waiting (HARENA_EVENT_NONE after a signal). */
@@ -134,6 +151,12 @@ int harena_connect(const char *name, struct harena_sandbox **out, struct harena_
 /* signal 0: ends the sandbox and waits until nothing of it is left; otherwise its main program gets the signal. */
 int harena_kill(const char *name, int signal, struct harena_error *err);
 int harena_request(struct harena_sandbox *s, u32 ctl_type, u32 number, struct harena_error *err);
+
+/* Every process stops at once, wherever it is, until resumed. */
+int harena_pause(const char *name, struct harena_error *err);
+int harena_resume(const char *name, struct harena_error *err);
+/* Its state as of now; it goes on at once (unless it was paused), or with `stop` ends. Free *out with harena_parts_free. */
+int harena_snapshot(const char *name, bool stop, struct harena_parts **out, struct harena_error *err);
 
 struct harena_info {
     char name[64];

@@ -84,7 +84,7 @@ static int send_config(struct harena_sandbox *s, const struct harena_config *c, 
         .flags = (c->verbose ? CTL_CONFIG_VERBOSE : 0) |
                  (!c->limits.memory || (s->held & CGROUP_MEMORY) ? CTL_CONFIG_CGROUP : 0) |
                  (s->held & CGROUP_CPU ? CTL_CONFIG_CGROUP_CPU : 0) |
-                 (c->require_layers ? CTL_CONFIG_REQUIRE_LAYERS : 0) | (c->no_patch ? CTL_CONFIG_NO_PATCH : 0),
+                 (c->parts ? CTL_CONFIG_RESTORE : 0) | (c->require_layers ? CTL_CONFIG_REQUIRE_LAYERS : 0) | (c->no_patch ? CTL_CONFIG_NO_PATCH : 0),
     };
     snprintf(head.name, sizeof(head.name), "%s", s->name);
     snprintf(head.hostname, sizeof(head.hostname), "%s", c->hostname ?: s->name);
@@ -107,6 +107,8 @@ static int send_config(struct harena_sandbox *s, const struct harena_config *c, 
     ((struct ctl_config *)b.data)->views_own_off = views_off[1];
     int fds[3] = { state_empty_dir(s->base_fd, err), listener, s->state_fd };
     int r = fds[0] < 0 ? -1 : message_send(s->link, b.data, b.size, fds, listener >= 0 ? 3 : 1, err);
+    if (r == 0 && c->parts)
+        r = snapshot_send_parts(s->link, c->parts, err);
     if (fds[0] >= 0)
         close(fds[0]);
     free(b.data);

@@ -121,6 +121,10 @@ enum wire_op {
     WIRE_STATS,   /* data: text lines for --verbose (unknown system calls ...) */
     WIRE_SPAWNED, /* session arg[0] started as pid arg[1], or result arg[2] = -errno of enum spawn_step arg[3] */
     WIRE_PROCS,   /* part of the answer to MAIL_PROCS; arg[0]: its token, arg[1]: 1 = more follows; data: lines, see struct mail_procs */
+    WIRE_FROZEN,    /* order arg[0] (struct mail_freeze): arg[1] = 0 all tasks are parked, or an errno; arg[2]: address spaces. FREEZE_COPY:
+                     * K and D have been copied when it is answered */
+    WIRE_DUMP_OPEN, /* the page file goes into slot FD_D of the calling process, which is a copy that only writes pages */
+    WIRE_DUMPED,    /* order arg[0]: one address space is written; arg[1] = 0 or an errno */
     WIRE_TRACE,   /* data: whole lines (kernel/sys/trace.h) -> EAGAIN: the reader is slow, send them again later */
     WIRE_USAGE,   /* -> wire_usage */
     /* hostfs, synchronous */
@@ -196,7 +200,7 @@ struct wire_statfs {
 
 /* ---- mail: broker -> guest, one at a time; taken when mail_done = mail_seq ---- */
 
-enum mail_type { MAIL_BOOT = 1, MAIL_SPAWN, MAIL_SIGNAL, MAIL_WINSIZE, MAIL_PROCS, MAIL_TRACE, MAIL_SHUTDOWN };
+enum mail_type { MAIL_BOOT = 1, MAIL_SPAWN, MAIL_SIGNAL, MAIL_WINSIZE, MAIL_PROCS, MAIL_TRACE, MAIL_SHUTDOWN, MAIL_FREEZE, MAIL_RESTORE };
 
 struct mail_header {
     u32 type;
@@ -251,6 +255,30 @@ struct mail_spawn {
 enum spawn_step { SPAWN_STEP_PROGRAM, SPAWN_STEP_CWD, SPAWN_STEP_USER, SPAWN_STEP_COUNT };
 #define SPAWN_TTY 1u
 #define SPAWN_MAIN 2u /* the sandbox ends with this session */
+
+enum freeze_order {
+    FREEZE_THAW,
+    FREEZE_STAY, /* pause */
+    FREEZE_COPY, /* have the state copied; go on as soon as that is possible, or stay paused if it was */
+};
+
+struct mail_freeze {
+    struct mail_header h;
+    u32 order; /* enum freeze_order */
+    u32 number; /* names the order in the answers */
+};
+
+/* Instead of MAIL_BOOT to a kernel whose K comes from a snapshot. The mounts are those of the snapshot. */
+struct mail_restore {
+    struct mail_boot boot;
+    s64 realtime_ns; /* of the host, now */
+    u32 session; /* the main session's number from now on */
+    u32 flags; /* SPAWN_TTY */
+    u32 ring_in, ring_out, ring_err; /* ~0 = nothing */
+    u16 rows, cols, xpixel, ypixel;
+    u32 levels; /* page files in FD_BASE0 ... */
+    u32 pad;
+};
 
 struct mail_signal {
     struct mail_header h;

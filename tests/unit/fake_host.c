@@ -190,6 +190,7 @@ long signal_pid(u32 pid, int sig) { return (void)pid, (void)sig, 0; }
 long signal_pgrp(u32 pgid, int sig) { return (void)pgid, (void)sig, 0; }
 u32 current_tid(void) { return 1; }
 u32 current_tgid(void) { return fake.tgid; }
+u64 call_deadline(u64 ns) { return ns >= NO_DEADLINE - host_clock(1) ? NO_DEADLINE : host_clock(1) + ns; }
 u64 current_rlimit(int resource) { return resource == 7 ? 1024 : ~0ull; }
 bool signal_pending(void) { return fake.signal; }
 void send_signal_current(int sig) { fake.last_signal = sig; }

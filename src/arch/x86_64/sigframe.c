@@ -4,6 +4,7 @@
 #include "arch/x86_64/regs.h"
 #include "arch/x86_64/uaccess.h"
 #include "base/string.h"
+#include "core/kstate.h"
 #include "core/uaccess.h"
 #include "mm/mm.h"
 #include "proc/task.h"
@@ -33,19 +34,27 @@ struct rt_frame {
     u8 info[128];
 };
 
-static u32 xsave_size(void)
+/* CPUID and XGETBV trap to the hypervisor in a virtual machine: asked once. */
+static KSTATE u32 xsave_bytes;
+static KSTATE u64 xsave_features;
+
+static void ask_cpu(void)
 {
-    u32 a = 13, b, c = 0, d;
+    u32 a = 13, b, c = 0, d, lo, hi;
+    __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+    atomic_store(&xsave_features, ((u64)hi << 32) | lo);
     __asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-    return b;
+    atomic_store(&xsave_bytes, b);
 }
 
-static u64 xcr0(void)
+u32 xsave_size(void)
 {
-    u32 lo, hi;
-    __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
-    return ((u64)hi << 32) | lo;
+    if (!atomic_load(&xsave_bytes))
+        ask_cpu();
+    return xsave_bytes;
 }
+
+static u64 xcr0(void) { return xsave_features; } /* after xsave_size() */
 
 static bool on_altstack(struct task *t, u64 sp) { return !(t->alt_flags & 2) && sp > t->alt_sp && sp - t->alt_sp <= t->alt_size; }
 

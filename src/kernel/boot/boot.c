@@ -21,6 +21,7 @@
 #include "proc/cred.h"
 #include "proc/task.h"
 #include "procfs/procfs.h"
+#include "snapshot/snapshot.h"
 #include "sys/trace.h"
 #include "tty/session.h"
 #include "tty/stream.h"
@@ -41,6 +42,7 @@ static KSTATE struct {
     u32 unknown[SYSCALL_COUNT];
     u32 nap; /* nobody wakes it */
     u64 look_at; /* for dead host processes */
+    u32 main_session; /* the sandbox ends with it */
     bool booted;
 } boot;
 
@@ -81,19 +83,23 @@ void boot_session_ended(u32 session, int status)
     broker_notify(WIRE_EXIT, session, (u64)(u32)status, 0, NULL, 0);
 }
 
-static void boot_mail(const struct mail_boot *m, u32 size)
+/* What holds for the whole sandbox, and may differ when it comes back from a snapshot. */
+static void configure(const struct mail_boot *m)
 {
     boot.config = *m;
     boot.config.hostname[64] = 0;
     boot.config.boot_id[36] = 0;
     random_seed(m->seed);
-    if (m->memory_max) {
-        memory_set_limit(m->memory_max);
-        kmalloc_set_limit(MAX(m->memory_max / 4, 4ul << 20)); /* files without contents, processes ... */
-    }
+    memory_set_limit(m->memory_max);
+    kmalloc_set_limit(m->memory_max ? MAX(m->memory_max / 4, 4ul << 20) : 0); /* files without contents, processes ... */
     if (m->tmpfs_max)
         dpages_set_limit(MAX(m->tmpfs_max / PAGE_SIZE, 256ul));
     files_set_max(m->files_max ? m->files_max + FILES_OWN : 0);
+}
+
+static void boot_mail(const struct mail_boot *m, u32 size)
+{
+    configure(m);
     u64 off = m->mounts_off;
     for (u32 i = 0; i < m->mount_count; i++) {
         const struct mail_mount *mm = (const void *)((const char *)m + off);
@@ -270,9 +276,38 @@ static long spawn(const struct mail_spawn *m, u32 *pid, u32 *step)
 
 static void spawn_mail(const struct mail_spawn *m)
 {
+    if (m->flags & SPAWN_MAIN)
+        boot.main_session = m->session;
     u32 pid = 0, step = SPAWN_STEP_PROGRAM;
     long r = spawn(m, &pid, &step);
     struct broker_args a = {.op = WIRE_SPAWNED, .arg = {m->session, pid, (u64)r, step}};
+    broker_call(&a);
+}
+
+/* The main session goes by its new number, others are nobody's. Returns the pid of its first process. */
+static u32 take_over_sessions(u32 session)
+{
+    u32 pid = 0;
+    for (struct tgroup *g = tgroup_next_locked(2); g; g = tgroup_next_locked(g->tgid + 1)) {
+        if (g->session_no == boot.main_session && g->session_no != ~0u) {
+            g->session_no = session;
+            pid = g->tgid;
+        } else {
+            g->session_no = ~0u;
+        }
+    }
+    boot.main_session = session;
+    return pid;
+}
+
+static void restore_mail(const struct mail_restore *m)
+{
+    configure(&m->boot);
+    u32 pid = take_over_sessions(m->session);
+    long r = snapshot_restore(m);
+    if (r)
+        give_up(125, r == -EUCLEAN ? "the snapshot is damaged (error %ld)" : "the snapshot cannot be brought back (error %ld)", -r);
+    struct broker_args a = {.op = WIRE_SPAWNED, .arg = {m->session, pid, pid ? 0 : (u64)-ESRCH, SPAWN_STEP_PROGRAM}};
     broker_call(&a);
 }
 
@@ -391,6 +426,14 @@ static void take_mail(void)
         if (size >= sizeof(struct mail_procs))
             procs_mail((void *)h);
         break;
+    case MAIL_FREEZE:
+        if (size >= sizeof(struct mail_freeze))
+            snapshot_mail((void *)h);
+        break;
+    case MAIL_RESTORE:
+        if (size >= sizeof(struct mail_restore))
+            restore_mail((void *)h);
+        break;
     case MAIL_TRACE:
         if (size >= sizeof(struct mail_trace))
             trace_mail((void *)h);
@@ -417,7 +460,7 @@ static u64 look_for_dead(u64 deadline)
 
 noreturn_fn void kernel_main(void);
 
-void kernel_main(void)
+static void boot_new(void)
 {
     struct carrier *c = this_carrier();
     struct task *t = task_make_init();
@@ -437,17 +480,39 @@ void kernel_main(void)
         panic("terminals: error %ld", -r);
     if ((r = procfs_init()))
         panic("proc: error %ld", -r);
-    guest()->version = WIRE_VERSION;
     take_mail();
+}
+
+/* K comes from a snapshot: all is there but what belongs to host processes. The tasks come with the mail. */
+static void boot_again(void)
+{
+    struct carrier *c = this_carrier();
+    struct task *t = task_find_locked(INIT_PID);
+    c->task = t;
+    erofs_map_images();
+    t->core.host_tid = t->core.host_pid = c->tid;
+    t->core.waiter_count = 0;
+    boot.mail_taken = 0;
+    snapshot_reset();
+}
+
+void kernel_main(void)
+{
+    guest()->version = WIRE_VERSION;
+    if (boot.booted)
+        boot_again();
+    else
+        boot_new();
     atomic_store(&guest()->ready, 1);
     for (;;) {
         u32 seen = atomic_load((u32 *)broker());
+        u64 deadline = NO_DEADLINE;
         take_mail();
         streams_event();
         broker_call_event();
         stubs_refill(stubs_wanted());
-        u64 deadline = trace_service(ktimers_run());
-        deadline = look_for_dead(deadline);
+        if (snapshot_service())
+            deadline = look_for_dead(trace_service(ktimers_run()));
         host_futex_wait((u32 *)broker(), seen, deadline);
     }
 }

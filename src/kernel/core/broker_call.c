@@ -87,4 +87,5 @@ void broker_notify(u32 op, u64 a0, u64 a1, u64 a2, const void *data, size_t size
     broker_call(&a);
 }
 
+void broker_call_reset(void) { memset(&calls, 0, sizeof(calls)); }
 void broker_call_event(void) { wake_up_all(&calls.wait, 1); }

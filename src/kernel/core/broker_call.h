@@ -21,6 +21,7 @@ struct broker_args {
 /* The broker's result: >= 0 or negative errno. Sleeps while no slot is free or the answer is late. */
 long broker_call(struct broker_args *a);
 void broker_notify(u32 op, u64 a0, u64 a1, u64 a2, const void *data, size_t size);
+void broker_call_reset(void); /* R is another one */
 void broker_call_event(void); /* service thread: late answers may have come */
 
 #endif

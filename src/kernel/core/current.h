@@ -31,6 +31,8 @@ struct mm *current_mm(void);
 u32 current_tid(void);
 u32 current_tgid(void);
 u64 current_rlimit(int resource); /* soft limit; RLIM_INFINITY = ~0 */
+/* When a call that waits for `ns` ends (monotonic): the same when it goes on after the sandbox was frozen. */
+u64 call_deadline(u64 ns);
 bool signal_pending(void); /* an unblocked signal, a freeze or an exit waits: sleeps unwind */
 void send_signal_current(int sig); /* SIGPIPE, SIGXFSZ to the calling thread */
 bool cred_in_group(const struct cred *c, u32 gid); /* fsgid or supplementary */

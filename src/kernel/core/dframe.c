@@ -116,7 +116,7 @@ void dpages_set_limit(u64 pages) { dspace.limit_pages = pages; }
 void memory_set_limit(u64 bytes)
 {
     dspace.memory_limit = bytes;
-    dpages_set_limit(MAX(bytes / 2 / PAGE_SIZE, 256ul));
+    dpages_set_limit(bytes ? MAX(bytes / 2 / PAGE_SIZE, 256ul) : 0);
 }
 
 u64 memory_limit(void) { return dspace.memory_limit ? dspace.memory_limit : ~0ull; }

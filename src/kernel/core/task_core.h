@@ -8,6 +8,7 @@
 #define WORK_EXIT 2u    /* the task must end: group exit, exec by another thread, SIGKILL */
 #define WORK_BARRIER 16u /* membarrier(2) waits for this task to pass the exit path */
 #define WORK_CUT 32u     /* mapped files became shorter */
+#define WORK_FREEZE 64u  /* the task is to park: proc/freeze.h */
 #define WORK_CPU 8u     /* timers on cpu time are to be looked at */
 #define WORK_MASK 4u    /* a saved signal mask must be put back */
 
@@ -24,6 +25,7 @@ struct task_core {
     u32 host_tid; /* of its carrier; written by the host's clone (PARENT_SETTID) */
     u32 host_pid; /* of its stub */
     struct mutex alive; /* as long as a carrier carries the task */
+    bool froze; /* the call's sleep ended because of WORK_FREEZE and nothing else */
     u32 spin_misses, spin_skipped; /* wait.c */
     u32 waiter_count;
     struct waiter waiters[TASK_WAITERS];

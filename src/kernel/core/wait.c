@@ -83,6 +83,12 @@ static void spin(struct task_core *t, u32 interrupt)
     t->spin_misses++;
 }
 
+static long interrupted(struct task_core *t)
+{
+    t->froze = !(atomic_load(&t->work) & (WORK_SIGNAL | WORK_EXIT));
+    return -EINTR;
+}
+
 static long sleep_until(u64 deadline, u32 interrupt)
 {
     struct task_core *t = core(current_task());
@@ -94,12 +100,12 @@ static long sleep_until(u64 deadline, u32 interrupt)
             return 0;
         }
         if (atomic_load(&t->work) & interrupt)
-            return -EINTR;
+            return interrupted(t);
         if (!atomic_cas(&t->wake, WAKE_RUNNING, WAKE_SLEEPING))
             continue;
         if (atomic_load(&t->work) & interrupt) {
             atomic_cas(&t->wake, WAKE_SLEEPING, WAKE_RUNNING);
-            return -EINTR;
+            return interrupted(t);
         }
         long r = host_futex_wait(&t->wake, WAKE_SLEEPING, deadline);
         atomic_cas(&t->wake, WAKE_SLEEPING, WAKE_RUNNING);
@@ -108,7 +114,8 @@ static long sleep_until(u64 deadline, u32 interrupt)
     }
 }
 
-long wait_sleep(u64 deadline) { return sleep_until(deadline, WORK_SIGNAL | WORK_EXIT); }
+long wait_sleep(u64 deadline) { return sleep_until(deadline, WORK_SIGNAL | WORK_EXIT | WORK_FREEZE); }
+long wait_sleep_freezable(u64 deadline) { return sleep_until(deadline, WORK_EXIT | WORK_FREEZE); }
 long wait_sleep_killable(u64 deadline) { return sleep_until(deadline, WORK_EXIT); }
 
 void task_wake(struct task *task)

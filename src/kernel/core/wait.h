@@ -41,6 +41,7 @@ struct waiter {
 void wait_prepare(struct waitq *q);           /* links one of the task's inline waiters (idempotent per q) */
 void wait_prepare_exclusive(struct waitq *q); /* woken one at a time, FIFO */
 must_check long wait_sleep(u64 deadline);     /* absolute CLOCK_MONOTONIC ns, or NO_DEADLINE */
+must_check long wait_sleep_freezable(u64 deadline); /* the same for a fatal signal and freezing only */
 must_check long wait_sleep_killable(u64 deadline); /* -EINTR for a fatal signal only */
 void wait_finish(void);
 

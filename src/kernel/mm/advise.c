@@ -2,9 +2,34 @@
 #include <linux/mman.h>
 
 #include "core/errno.h"
+#include "core/uaccess.h"
 #include "host/host.h"
 #include "mm/mm.h"
 #include "vfs/vfs.h"
+
+/* Makes snapshot's pages the process's own memory: what wants anonymous memory of the host needs that. */
+static long unbase(struct vma *v)
+{
+    u64 size = v->end - v->start;
+    if (size > DUMP_SIZE)
+        return -ENOMEM;
+    long r = host_mmap(DUMP_WINDOW, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    if (!is_err(r))
+        r = host_mprotect(v->start, size, PROT_READ);
+    if (!r)
+        r = copy_from_user((void *)DUMP_WINDOW, v->start, size);
+    if (!r)
+        r = host_mprotect(DUMP_WINDOW, size, (int)v->prot);
+    if (!r)
+        r = host_mremap(DUMP_WINDOW, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, v->start);
+    if (is_err(r)) {
+        host_munmap(DUMP_WINDOW, size);
+        host_mprotect(v->start, size, (int)v->prot);
+        return r;
+    }
+    v->flags &= ~VM_BASE;
+    return 0;
+}
 
 static long advise_flag(struct mm *mm, u64 start, u64 end, u32 set, u32 clear, int host)
 {
@@ -21,7 +46,9 @@ static long advise_flag(struct mm *mm, u64 start, u64 end, u32 set, u32 clear, i
             r = -EINVAL;
             break;
         }
-        if (host)
+        if (host && v->flags & VM_BASE)
+            r = unbase(v);
+        if (host && !r)
             r = host_madvise(v->start, v->end - v->start, host);
         if (r)
             break;
@@ -32,6 +59,15 @@ static long advise_flag(struct mm *mm, u64 start, u64 end, u32 set, u32 clear, i
 }
 
 /* One piece [start, end) of a vma. */
+static long empty(const struct vma *v, u64 start, u64 end)
+{
+    if (v->flags & VM_BASE) { /* the host would show the snapshot's pages again */
+        long r = host_mmap(start, end - start, (int)v->prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+        return is_err(r) ? r : 0;
+    }
+    return host_madvise(start, end - start, MADV_DONTNEED);
+}
+
 static long advise_piece(struct vma *v, u64 start, u64 end, int advice)
 {
     if (v->flags & VM_HIDDEN)
@@ -42,11 +78,11 @@ static long advise_piece(struct vma *v, u64 start, u64 end, int advice)
     case MADV_DONTNEED_LOCKED:
         if (advice == MADV_DONTNEED && v->flags & VM_LOCKED)
             return -EINVAL;
-        return host_end > start ? host_madvise(start, host_end - start, MADV_DONTNEED) : 0;
+        return host_end > start ? empty(v, start, host_end) : 0;
     case MADV_FREE:
         if (v->map || v->flags & VM_SHARED)
             return -EINVAL;
-        return host_madvise(start, end - start, MADV_FREE);
+        return v->flags & VM_BASE ? empty(v, start, end) : host_madvise(start, end - start, MADV_FREE);
     case MADV_REMOVE: {
         if (!v->map || !(v->flags & VM_SHARED) || v->flags & VM_LOCKED)
             return -EINVAL;

@@ -131,7 +131,8 @@ static bool view_at(struct mm *mm, u64 addr, u32 kind, struct vview *out)
 /* The container lies mapped in every stub, and the entry's bounds were checked when it was read. */
 static struct view_source view_source_of(const struct vview *w)
 {
-    return (struct view_source){.mem = (const void *)CONTAINER_BASE(w->fd),
+    const char *mem = w->sites ? (const char *)w->sites - w->e.sites_off : (const char *)CONTAINER_BASE(w->fd);
+    return (struct view_source){.mem = mem,
                                 .size = w->e.sites_off + (u64)w->e.sites_count * sizeof(struct view_site)};
 }
 

@@ -32,12 +32,14 @@ struct strbuf;
 #define VM_HEAP 256u    /* brk */
 #define VM_DENYWRITE 512u /* shared mapping of a file not open for writing: mprotect(PROT_WRITE) is EACCES */
 #define VM_VIEW 1024u   /* host pages come from the exec view */
+#define VM_BASE 4096u  /* anonymous, but the host may show pages of a snapshot where nothing was written: see mm_advise */
 #define VM_VDSO 2048u   /* the kernel's vDSO copy */
 
 struct vview {
     u64 bias;
     int fd;
     struct view_entry e;
+    struct view_site *sites; /* a copy: of a pack that may be another one after a snapshot; NULL: as the pack has them */
 };
 
 struct vmap {
@@ -86,6 +88,8 @@ struct mm {
     u64 carriers[CARRIER_MAX / 64];
     u64 carriers_mapped[CARRIER_MAX / 64];
     u32 live_carriers; /* host threads; the last to leave ends the host process */
+    u32 freeze_order; /* proc/freeze.c */
+    const void *base; /* names the address space of the snapshot that this one's memory began as, see snapshot/pages.h */
     u32 users; /* tasks; the last to end drops the files, while it can still sleep */
 };
 
@@ -156,5 +160,6 @@ u64 view_original(const struct vview *w, u64 ip);
 void frames_redirect(struct mm *mm, const struct vview *w);
 /* mmap.c: (re)maps [start, end) of a file vma from its file; ignores the view. */
 long vma_map_file(struct vma *v, u64 start, u64 end);
+long vma_map_again(struct vma *v); /* in another stub: what it showed, not counted anew */
 
 #endif

@@ -30,7 +30,7 @@ static u64 file_limit(struct file *f)
     return size > ~0ull - PAGE_SIZE ? ~0ull & PAGE_MASK : PAGE_UP(size);
 }
 
-long vma_map_file(struct vma *v, u64 start, u64 end)
+static long map_file(struct vma *v, u64 start, u64 end, bool count)
 {
     struct file *f = v->map->file;
     bool shared = v->flags & VM_SHARED;
@@ -46,7 +46,10 @@ long vma_map_file(struct vma *v, u64 start, u64 end)
         long r = f->ops->map(f, off, max, shared, writable, &x);
         if (r)
             return r;
-        atomic_add(&v->map->maps, 1);
+        if (count)
+            atomic_add(&v->map->maps, 1);
+        else if (f->ops->unmap)
+            f->ops->unmap(f);
         u64 n = MIN(max, x.size);
         if (!n || (n | x.off) & (PAGE_SIZE - 1))
             return -EIO;
@@ -68,6 +71,18 @@ long vma_map_file(struct vma *v, u64 start, u64 end)
     }
     v->eof = MAX(v->eof, v->pgoff + (addr - v->start));
     return 0;
+}
+
+long vma_map_file(struct vma *v, u64 start, u64 end) { return map_file(v, start, end, true); }
+
+/* Up to where it was mapped: what is behind faults and is looked at then. */
+long vma_map_again(struct vma *v)
+{
+    u64 end = vma_host_end(v);
+    long r = end > v->start ? map_file(v, v->start, end, false) : 0;
+    if (!r && end < v->end)
+        r = host_mmap(end, v->end - end, PROT_NONE, HOST_ANON, -1, 0);
+    return is_err(r) ? r : 0;
 }
 
 void mm_files_cut(struct mm *mm)

@@ -64,7 +64,7 @@ u64 sock_deadline(u64 timeo, u32 flags)
 {
     if (flags & MSG_DONTWAIT)
         return 0;
-    return timeo ? host_clock(CLOCK_MONO) + timeo : NO_DEADLINE;
+    return timeo ? call_deadline(timeo) : NO_DEADLINE;
 }
 
 long sock_sleep_seq(struct sock *s, u64 deadline, u32 seq)

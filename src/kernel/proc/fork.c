@@ -3,6 +3,7 @@
 #include "arch/x86_64/regs.h"
 #include "base/string.h"
 #include "core/kmalloc.h"
+#include "core/errno.h"
 #include "core/uaccess.h"
 #include "host/host.h"
 #include "host/hostabi.h"
@@ -38,7 +39,7 @@ long slot_prepare(u32 slot) /* maps the stacks of a slot in this stub */
 }
 
 /* A slot whose last host thread has gone, with its carrier set up. */
-static struct carrier *slot_take(struct mm *mm)
+struct carrier *slot_take(struct mm *mm)
 {
     extern char syscall_entry[];
     struct carrier *c = NULL;
@@ -195,20 +196,42 @@ static long clone_process(struct task *t, struct clone_request *q)
     return 0;
 }
 
-static void vfork_wait(struct task *me, struct task *t, u32 tid)
+static long vfork_goes_on(struct task *me);
+
+/* Until the child t has its own memory or has ended. Only death interrupts it; freezing does for a while. */
+static long vfork_wait(struct task *me, u32 tid)
 {
+    me->restart = vfork_goes_on;
+    me->restart_arg = tid;
+    return vfork_goes_on(me);
+}
+
+static long vfork_goes_on(struct task *me)
+{
+    u32 tid = (u32)me->restart_arg;
     while (atomic_load(&me->vfork_waiting)) {
         atomic_store(&me->core.wake, WAKE_RUNNING);
         if (!atomic_load(&me->vfork_waiting))
             break;
-        if (wait_sleep_killable(NO_DEADLINE)) {
-            mutex_lock(&tasklist_lock);
-            if (task_find_locked(tid) == t && t->vfork_parent == me)
-                t->vfork_parent = NULL;
-            mutex_unlock(&tasklist_lock);
-            break;
+        if (!wait_sleep_freezable(NO_DEADLINE))
+            continue;
+        if (!(atomic_load(&me->core.work) & WORK_EXIT)) {
+            me->core.froze = true; /* signals that wait do not count */
+            return -ERESTART_RESTARTBLOCK;
         }
+        mutex_lock(&tasklist_lock);
+        struct task *t = task_find_locked(tid);
+        if (t && t->vfork_parent == me)
+            t->vfork_parent = NULL;
+        mutex_unlock(&tasklist_lock);
+        break;
     }
+    return tid;
+}
+
+bool vfork_parent_waits(const struct task *t, const struct regs *r)
+{
+    return (long)r->rax == -ERESTART_RESTARTBLOCK && r->nr != ~0ull && t->restart == vfork_goes_on && t->core.froze;
 }
 
 static long clone_task(struct clone_request *q)
@@ -292,9 +315,7 @@ static long clone_task(struct clone_request *q)
         undo(t, !thread);
         return r;
     }
-    if (q->flags & CLONE_VFORK)
-        vfork_wait(me, t, tid);
-    return tid;
+    return q->flags & CLONE_VFORK ? vfork_wait(me, tid) : tid;
 }
 
 void vfork_release(struct task *t)

@@ -459,11 +459,10 @@ static long deadline_of(uptr ts, int cmd, bool realtime, u64 *out)
     if (t.tv_sec < 0 || (u64)t.tv_nsec >= 1000000000ull)
         return -EINVAL;
     u64 ns = t.tv_sec > 4000000000ll ? NO_DEADLINE / 2 : (u64)t.tv_sec * 1000000000ull + (u64)t.tv_nsec;
-    u64 now = host_clock(CLOCK_MONOTONIC);
-    if (cmd == FUTEX_WAIT)
-        ns += now;
-    else if (realtime) {
-        u64 real = host_clock(CLOCK_REALTIME);
+    if (cmd == FUTEX_WAIT) {
+        ns = call_deadline(ns);
+    } else if (realtime) {
+        u64 now = host_clock(CLOCK_MONOTONIC), real = host_clock(CLOCK_REALTIME);
         ns = ns > real ? now + (ns - real) : now;
     }
     *out = ns;

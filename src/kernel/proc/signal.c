@@ -10,6 +10,7 @@
 #include "core/panic.h"
 #include "mm/mm.h"
 #include "proc/cputime.h"
+#include "proc/freeze.h"
 #include "proc/posix_timer.h"
 #include "proc/task.h"
 #include "sys/trace.h"
@@ -270,8 +271,8 @@ static void stop_wait(struct task *t)
 {
     while (t->tg->stop_sig && !(t->core.work & WORK_EXIT)) {
         wait_prepare(&t->tg->stop_wait);
-        if (t->tg->stop_sig && wait_sleep_killable(NO_DEADLINE))
-            break;
+        if (t->tg->stop_sig && wait_sleep_freezable(NO_DEADLINE))
+            break; /* to park or to end: the exit path comes here again */
     }
     wait_finish();
     mutex_lock(&tasklist_lock);
@@ -305,9 +306,7 @@ static void stop_group(struct task *t, int sig)
 }
 
 long sigframe_setup(struct regs *r, int sig, const void *info, const struct ksigaction *a, u64 mask);
-void syscall_again(struct regs *r);
-
-static bool is_restart(long v) { return v == -ERESTARTSYS || v == -ERESTARTNOINTR || v == -ERESTARTNOHAND || v == -ERESTART_RESTARTBLOCK; }
+bool is_restart(long v) { return v == -ERESTARTSYS || v == -ERESTARTNOINTR || v == -ERESTARTNOHAND || v == -ERESTART_RESTARTBLOCK; }
 
 static void deliver(struct task *t, struct regs *r, int sig, void *info)
 {
@@ -367,6 +366,12 @@ void exit_work(struct regs *r)
     u8 info[128];
     if (t->core.work & WORK_EXIT)
         task_exit(t->tg->exit_code);
+    if (t->core.work & WORK_FREEZE)
+        freeze_park(r);
+    if (vfork_parent_waits(t, r)) { /* no signal interrupts that */
+        freeze_call_goes_on(t, r);
+        return;
+    }
     if (t->core.work & WORK_BARRIER)
         atomic_and(&t->core.work, ~WORK_BARRIER);
     if (t->core.work & WORK_CUT) {
@@ -377,6 +382,8 @@ void exit_work(struct regs *r)
         cpu_watch_check(t);
     if (t->tg->stop_sig)
         stop_wait(t);
+    if (t->core.work & WORK_FREEZE)
+        return;
     long sig = signal_dequeue(~t->blocked, info);
     if (sig) {
         deliver(t, r, (int)sig, info);
@@ -388,6 +395,9 @@ void exit_work(struct regs *r)
         atomic_and(&t->core.work, ~WORK_MASK);
         signal_set_mask(t, t->saved_blocked);
     }
-    if (r->nr != ~0ull && is_restart((long)r->rax))
+    if (freeze_cut_short(t, r))
+        freeze_call_goes_on(t, r);
+    else if (r->nr != ~0ull && is_restart((long)r->rax))
         syscall_again(r);
+    t->core.froze = false;
 }

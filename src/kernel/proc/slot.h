@@ -6,6 +6,7 @@
 
 struct mm;
 long slot_prepare(u32 slot);
+struct carrier *slot_take(struct mm *mm); /* a free slot with its carrier set up; NULL */
 void slot_give_back(struct mm *mm, u32 slot);
 
 #endif

@@ -4,6 +4,7 @@
  * A sandbox that spawns programs keeps spares; one that does not has none: they are made once a hand-over was asked for,
  * and leave when STUB_PATIENCE has passed without another. */
 #include "arch/x86_64/regs.h"
+#include "base/string.h"
 #include "core/errno.h"
 #include "core/kstate.h"
 #include "core/panic.h"
@@ -80,6 +81,7 @@ static noreturn_fn void stub_main(int i)
     enter_guest((struct regs *)(c->kstack_top - sizeof(struct regs)));
 }
 
+void stubs_reset(void) { memset(&pool, 0, sizeof(pool)); }
 u32 stubs_wanted(void) { return atomic_load(&pool.wanted); }
 
 long stubs_refill(u32 wanted)

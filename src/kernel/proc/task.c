@@ -11,6 +11,7 @@
 #include "mm/mm.h"
 #include "proc/cred.h"
 #include "proc/exec.h"
+#include "proc/freeze.h"
 #include "proc/pidfd.h"
 #include <linux/resource.h>
 #include <linux/time.h>
@@ -124,6 +125,8 @@ struct task *task_alloc(struct task *like, struct tgroup *tg)
             tg->leader = t;
             tg->tgid = t->tid;
         }
+        if (freeze_begun())
+            t->core.work = WORK_FREEZE;
         tg->live++;
         list_add_tail(&tg->tasks, &t->tg_link);
     }

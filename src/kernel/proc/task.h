@@ -82,6 +82,12 @@ struct tgroup {
     bool subreaper;
 };
 
+struct partial_write { /* arguments of a write that was cut short by freezing, and what it had written */
+    u64 buf, size, off, done;
+};
+
+enum { TASK_RUNS, TASK_PARKED, TASK_PARKED_IN_VAIN /* no memory for its registers */ };
+
 struct task {
     struct task_core core;
     u32 tid;
@@ -105,6 +111,11 @@ struct task {
     u64 restart_deadline, restart_arg;
     struct futex_waiter futex;
     struct exec_args *exec; /* handed over to a spare stub */
+    struct frozen *frozen; /* freeze.h, from here on */
+    u32 parked, freeze_order;
+    bool moved; /* carried by another carrier than the one that parked it */
+    u64 call_deadline, again_deadline;
+    struct partial_write partial;
     char comm[16];
     u64 utime_base; /* thread clock when it began to count */
     u64 affinity; /* 0: all */
@@ -131,6 +142,7 @@ noreturn_fn void task_exit(int status); /* the calling task only */
 noreturn_fn void group_exit(int status);
 void notify_parent_locked(struct tgroup *tg);
 void vfork_release(struct task *t);
+bool vfork_parent_waits(const struct task *t, const struct regs *r); /* frozen in vfork */
 /* The end of a task that has given back files and memory; last: nobody else of the group will do anything. May free t, tg. */
 void task_ended(struct task *t, struct tgroup *tg, bool last);
 u32 task_total(void); /* tasks there are */
@@ -159,6 +171,7 @@ void tasks_reap_dead(void);
 long stubs_refill(u32 wanted);
 u32 stubs_wanted(void); /* 0 as long as no program is spawned */
 void stubs_reap_dead(void);
+void stubs_reset(void); /* there are none */
 long stub_hand_over(struct task *t); /* t with ->exec and ->mm set; -EAGAIN */
 
 #endif

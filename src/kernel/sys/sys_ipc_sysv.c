@@ -47,9 +47,8 @@ SYSCALL4(semtimedop, s32, id, uptr, ops, u64, n, uptr, timeout)
         return -EFAULT;
     if (t.tv_sec < 0 || (u64)t.tv_nsec >= SEC)
         return -EINVAL;
-    u64 now = host_clock(CLOCK_MONO);
-    u64 deadline = (u64)t.tv_sec > NO_DEADLINE / SEC / 4 ? NO_DEADLINE : now + (u64)t.tv_sec * SEC + (u64)t.tv_nsec;
-    return semop_common(id, ops, n, deadline);
+    u64 ns = (u64)t.tv_sec > NO_DEADLINE / SEC / 4 ? NO_DEADLINE : (u64)t.tv_sec * SEC + (u64)t.tv_nsec;
+    return semop_common(id, ops, n, call_deadline(ns));
 }
 
 SYSCALL2(msgget, s32, key, u32, flags) { return msg_get(key, flags); }

@@ -28,8 +28,7 @@ static u64 deadline_after(u64 ns)
 {
     if (!ns)
         return 0;
-    u64 now = host_clock(CLOCK_MONO);
-    return ns >= NO_DEADLINE - now ? NO_DEADLINE : now + ns;
+    return call_deadline(ns);
 }
 
 static u64 ns_from(s64 sec, u64 nsec)

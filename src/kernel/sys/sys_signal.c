@@ -94,7 +94,7 @@ SYSCALL4(rt_sigtimedwait, uptr, set, uptr, uinfo, uptr, ts, u64, size)
     if (ts) {
         if (t.tv_sec < 0 || (u64)t.tv_nsec >= 1000000000ull)
             return -EINVAL;
-        deadline = host_clock(CLOCK_MONOTONIC) + (u64)t.tv_sec * 1000000000ull + (u64)t.tv_nsec;
+        deadline = call_deadline((u64)t.tv_sec * 1000000000ull + (u64)t.tv_nsec);
     }
     m &= ~UNBLOCKABLE;
     long sig, r = 0;

@@ -38,6 +38,14 @@ static KSTATE struct {
     u64 calls[(SYSCALL_COUNT + 63) / 64];
 } trace;
 
+void trace_reset(void)
+{
+    trace_active = 0;
+    trace.used = trace.lost = 0;
+    trace.flush_at = 0;
+    trace.stalled = false;
+}
+
 /* ---- lines ---- */
 
 struct line {

@@ -20,6 +20,7 @@ extern u32 trace_active;
 /* Service thread. calls: a bit per number; NULL: off. */
 long trace_set(const u64 *calls, u32 words);
 u64 trace_service(u64 deadline); /* sends what waits; returns the earlier of deadline and its own */
+void trace_reset(void); /* whoever wanted it is not there */
 void trace_finish(void); /* before the sandbox ends */
 
 /* Runs the call and tells. */

@@ -513,7 +513,7 @@ long ldisc_read(struct tty *t, struct file *f, struct uio *u)
     u64 timer = canon ? 0 : CC(t, VTIME) * DECISECOND;
     if (!canon && !minimum) {
         minimum = 1;
-        deadline = host_clock(CLOCK_MONO) + timer; /* the time-out of the whole read */
+        deadline = call_deadline(timer); /* the time-out of the whole read */
         timer = 0;
     }
     for (;;) {

@@ -41,6 +41,8 @@ struct stream {
     u32 window; /* in: how far the next read asks ahead */
     u32 seen_pos, seen_flags; /* of the broker's side, at the last event */
     bool out;
+    u8 *stash; /* in: bytes that come before those of the ring, see streams_stash() */
+    u32 stash_at, stash_size;
     struct waitq wait;
 };
 
@@ -125,6 +127,23 @@ static long in_copy(u32 ring, struct uio *u, u32 n)
     return done ? (long)done : -EFAULT;
 }
 
+static void stash_free(struct stream *s)
+{
+    kfree(s->stash);
+    s->stash = NULL;
+    s->stash_at = s->stash_size = 0;
+}
+
+/* Lock held. */
+static long stash_copy(struct stream *s, struct uio *u)
+{
+    long n = uio_write_to(u, s->stash + s->stash_at, MIN(u->resid, (u64)(s->stash_size - s->stash_at)));
+    s->stash_at += n > 0 ? (u32)n : 0;
+    if (s->stash_at == s->stash_size)
+        stash_free(s);
+    return n;
+}
+
 static u32 file_ring(struct file *f) { return (u32)(u64)f->priv; }
 static u32 file_use(struct file *f) { return (u32)((u64)f->priv >> 32); }
 static bool cut_off(struct file *f) { return atomic_load(&streams[file_ring(f)].use) != file_use(f); }
@@ -144,6 +163,11 @@ static long stream_read(struct file *f, struct uio *u, u64 *pos)
         if (cut_off(f)) {
             mutex_unlock(&s->lock);
             return 0;
+        }
+        if (s->stash) {
+            r = stash_copy(s, u);
+            mutex_unlock(&s->lock);
+            return r;
         }
         if (in_avail(ring) < u->resid && !their_closed(ring))
             bell = raise_want(ring, in_avail(ring) ? (u32)MIN(u->resid, (u64)RING_SIZE) : read_window(s, u->resid));
@@ -286,7 +310,7 @@ static u32 stream_poll(struct file *f, struct poll_table *pt)
     }
     if (their_closed(ring))
         ev |= EPOLLHUP;
-    if (in_avail(ring))
+    if (in_avail(ring) || s->stash)
         ev |= EPOLLIN | EPOLLRDNORM;
     return ev;
 }
@@ -298,7 +322,8 @@ static long stream_ioctl(struct file *f, u32 cmd, u64 arg)
     if (cmd == FIONREAD && cut_off(f))
         return put_user((s32)0, arg);
     if (cmd == FIONREAD)
-        return put_user((s32)(streams[ring].out ? RING_SIZE - out_room(ring) : in_avail(ring)), arg);
+        return put_user((s32)(streams[ring].out ? RING_SIZE - out_room(ring)
+                                              : in_avail(ring) + streams[ring].stash_size - streams[ring].stash_at), arg);
     return -ENOTTY;
 }
 
@@ -312,6 +337,7 @@ static void ring_open(u32 ring, bool out, u32 use)
         s->files = 0;
         s->out = out;
         s->window = s->seen_pos = s->seen_flags = 0;
+        stash_free(s);
         atomic_store(&mine()->ring[ring].pos, 0);
         atomic_store(&mine()->ring[ring].want, 0);
         atomic_store(&mine()->ring[ring].flags, 0);
@@ -649,4 +675,72 @@ void streams_event(void)
             wake_up_all(&s->wait, s->out ? EPOLLOUT | EPOLLWRNORM | EPOLLERR : EPOLLIN | EPOLLRDNORM | EPOLLHUP);
     }
     console_events();
+}
+
+/* ---- snapshots: nobody else runs ---- */
+
+long streams_stash(void)
+{
+    for (u32 ring = 0; ring < RING_COUNT; ring++) {
+        struct stream *s = &streams[ring];
+        u32 n = s->files && !s->out ? in_avail(ring) : 0, old = s->stash_size - s->stash_at, pos = my_pos(ring);
+        if (!n)
+            continue;
+        u8 *p = kmalloc(old + n);
+        if (!p)
+            return -ENOMEM;
+        if (old)
+            memcpy(p, s->stash + s->stash_at, old);
+        for (u32 i = 0; i < n; i++)
+            p[old + i] = ring_bytes(ring)[(pos + i) & (RING_SIZE - 1)];
+        kfree(s->stash);
+        s->stash = p;
+        s->stash_at = 0;
+        s->stash_size = old + n;
+    }
+    return 0;
+}
+
+/* Here the bytes lie in the ring still; a stash from before stays. */
+void streams_unstash(void)
+{
+    for (u32 ring = 0; ring < RING_COUNT; ring++) {
+        struct stream *s = &streams[ring];
+        u32 n = s->files && !s->out ? in_avail(ring) : 0;
+        if (!s->stash)
+            continue;
+        s->stash_size -= MIN(n, s->stash_size - s->stash_at);
+        if (s->stash_at == s->stash_size)
+            stash_free(s);
+    }
+}
+
+void streams_reset(void)
+{
+    for (u32 ring = 0; ring < RING_COUNT; ring++) {
+        struct stream *s = &streams[ring];
+        s->seen_pos = s->seen_flags = s->window = 0;
+        if (!s->files)
+            my_flag(ring, RING_CLOSED, true);
+    }
+}
+
+void streams_restored(const struct mail_restore *m)
+{
+    u32 cut = ++last_use;
+    for (u32 ring = 0; ring < RING_COUNT; ring++) {
+        bool kept = ring == m->ring_in || ring == m->ring_out || ring == m->ring_err;
+        if (!kept && streams[ring].use) {
+            streams[ring].use = cut;
+            stash_free(&streams[ring]);
+        }
+    }
+    for (u32 i = 0; i < ARRAY_COUNT(consoles); i++) {
+        struct console *c = &consoles[i];
+        if (!c->used || c->ring_in != m->ring_in || console_cut_off(c->tty))
+            continue;
+        c->session = m->session;
+        if (m->rows)
+            console_winsize(m->session, m->rows, m->cols, m->xpixel, m->ypixel);
+    }
 }

@@ -12,6 +12,13 @@ long stream_open_stdio(const struct mail_spawn *m, struct file *out[3]);
 void streams_ring(void); /* after a task's files were given back at its end */
 void streams_event(void);
 
+/* Snapshots: input that was taken from the outside and not yet read is kept in K (stash) while K is copied. After coming back all
+ * rings are cut off (reset) but those of the main session, which begin anew (restored). */
+long streams_stash(void);
+void streams_unstash(void);
+void streams_reset(void);
+void streams_restored(const struct mail_restore *m);
+
 /* MAIL_WINSIZE. -ESRCH: the session has no terminal. */
 long console_winsize(u32 session, u16 rows, u16 cols, u16 xpixel, u16 ypixel);
 /* The terminal of a session (referenced; NULL), now belonging to the caller's session and process group: boot, acting as the

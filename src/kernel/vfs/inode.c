@@ -100,6 +100,15 @@ struct inode *inode_cache_add(struct inode *i, u64 key)
     return first;
 }
 
+void inode_cache_each(void (*fn)(struct inode *i))
+{
+    struct inode **table = icache.table ? icache.table : icache_first;
+    u32 bits = icache.table ? icache.bits : ICACHE_FIRST;
+    for (u32 k = 0; k < 1u << bits; k++)
+        for (struct inode *i = table[k]; i; i = i->cache_next)
+            fn(i);
+}
+
 /* icache_lock held. */
 static void icache_unlink(struct inode *i)
 {

@@ -83,6 +83,7 @@ void inode_init_owner(struct inode *i, const struct inode *dir, u32 mode); /* ui
 struct inode *inode_cache_get(struct super_block *sb, u64 key); /* referenced or NULL */
 /* Enters i (refs 1); returns i, or the other inode that was first (referenced; i is then dropped). */
 struct inode *inode_cache_add(struct inode *i, u64 key);
+void inode_cache_each(void (*fn)(struct inode *i)); /* nobody else runs */
 void inode_cache_rekey(struct inode *i, u64 key); /* enters it if it was not cached */
 long vfs_setattr(const struct path *p, struct iattr *a); /* permission rules of chmod, chown, utimes, truncate; locks */
 long vfs_truncate(const struct path *p, u64 size);

@@ -75,6 +75,7 @@ struct super_block {
     u64 next_ino;
     u64 name_ttl; /* ns that a cached name is believed without asking ops->revalidate; 0 = for ever */
     u32 mounts; /* how many mounts show it */
+    bool outside; /* its files are the host's, and may change while the sandbox is a snapshot */
 };
 
 struct kstatfs {

@@ -265,6 +265,18 @@ static long host_setattr(struct inode *i, const struct iattr *at)
     return 0;
 }
 
+static void restored(struct inode *i)
+{
+    if (i->sb->outside)
+        host_data_restored(host_of(i));
+}
+
+void hostfs_restored(void)
+{
+    inode_cache_each(restored);
+    host_ahead_reset();
+}
+
 /* ---- directories ---- */
 
 static struct inode *answer(struct inode *dir, const struct qstr *name, long r, const struct broker_args *a)
@@ -615,6 +627,7 @@ long hostfs_mount(u32 index, bool readonly, struct super_block **out)
     if (!sb || !s)
         goto fail;
     sb->priv = s;
+    sb->outside = true;
     sb->name_ttl = HOST_TTL;
     s->mount = index;
     struct broker_args a = {.op = WIRE_LOOKUP, .mount = index, .data = "", .size = 1, .reply = &w, .reply_max = sizeof(w)};

@@ -28,6 +28,7 @@ struct host_inode {
     u32 handle;
     bool handle_open, handle_write;
     u32 opens; /* files that use the handle */
+    bool elsewhere; /* from a snapshot: the file may have another number on this host */
     u64 win, win_got; /* window of D with the contents, one bit per chunk in `have` */
     u64 *have;
     u64 charged; /* pages */
@@ -46,6 +47,10 @@ struct host_inode {
 
 static inline struct host_inode *host_of(struct inode *i) { return container_of(i, struct host_inode, i); }
 static inline struct host_sb *host_sb_of(const struct inode *i) { return i->sb->priv; }
+
+/* Snapshots: nobody else runs. Drops what need not be kept; after coming back, what the old broker knew is not known any more. */
+void hostfs_forget(void);
+void hostfs_restored(void);
 
 long hostfs_mount(u32 index, bool readonly, struct super_block **out);
 
@@ -85,11 +90,13 @@ struct host_ahead {
     u64 when; /* monotonic ns of the answer */
 };
 void host_ahead_list(const struct host_inode *dir, const u8 *list, u32 size);
+void host_ahead_reset(void);
 bool host_ahead_find(struct host_inode *dir, const struct qstr *name, struct host_ahead *out);
 
 /* hostfs_data.c */
 long host_handle_get(struct host_inode *h, bool write); /* i.lock held */
 extern const struct file_ops host_file_fops;
+void host_data_restored(struct host_inode *h);
 void host_data_free(struct host_inode *h);
 void host_data_check(struct host_inode *h); /* i.lock held: drops what belongs to another version of the file */
 void host_data_resized(struct host_inode *h); /* own truncate: i.lock held */

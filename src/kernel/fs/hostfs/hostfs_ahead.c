@@ -46,6 +46,12 @@ static void slot_clear(struct ahead *a)
     memset(a, 0, sizeof(*a));
 }
 
+void host_ahead_reset(void)
+{
+    for (u32 i = 0; i < SLOTS; i++)
+        slot_clear(&slots[i]);
+}
+
 static struct ahead *slot_of(const struct host_inode *dir)
 {
     for (u32 i = 0; i < SLOTS; i++)

@@ -47,6 +47,17 @@ static void handle_close(struct host_inode *h)
     h->handle_open = h->handle_write = false;
 }
 
+/* The file that an inode of a snapshot stands for now: the name tells, and the content is the one known. */
+static bool same_elsewhere(struct host_inode *h, const struct wire_attr *w)
+{
+    if (!h->elsewhere || w->size != h->i.size || w->mtime != h->i.mtime.sec || w->mtime_nsec != h->i.mtime.nsec)
+        return false;
+    h->dev = w->dev;
+    h->ino = w->ino;
+    h->elsewhere = false;
+    return true;
+}
+
 /* i.lock held. */
 long host_handle_get(struct host_inode *h, bool write)
 {
@@ -64,7 +75,7 @@ long host_handle_get(struct host_inode *h, bool write)
     }
     if (r < 0)
         return r;
-    if (a.reply_size >= sizeof(w) && (w.dev != h->dev || w.ino != h->ino)) {
+    if (a.reply_size >= sizeof(w) && (w.dev != h->dev || w.ino != h->ino) && !same_elsewhere(h, &w)) {
         struct broker_args c = {.op = WIRE_CLOSE, .handle = (u32)a.value, .mount = host_sb_of(&h->i)->mount};
         broker_call(&c);
         return -ESTALE;
@@ -144,6 +155,16 @@ static void evict(struct host_inode *keep, u64 max)
             drop_window(victim);
         mutex_unlock(&victim->i.lock); /* it cannot have been freed: freeing takes it off the list first */
     }
+}
+
+void hostfs_forget(void) { evict(NULL, 0); }
+
+void host_data_restored(struct host_inode *h)
+{
+    h->handle_open = h->handle_write = false;
+    h->elsewhere = true;
+    atomic_store(&h->attr_time, 0);
+    host_view_free(h);
 }
 
 void host_data_free(struct host_inode *h)

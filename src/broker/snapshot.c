@@ -1,0 +1,262 @@
+/* The broker's side of pausing, snapshots and coming back; see src/kernel/snapshot/snapshot.h for the whole.
+ *
+ * A client asks (CTL_FREEZE), the guest is told by mail and answers WIRE_FROZEN; then K and D are copied, page by page as they are, into
+ * the client's files. Copies of the guest's processes fill the page file themselves: it is put into their descriptor table in place of D
+ * (WIRE_DUMP_OPEN), so the guest's filter lets them map it for writing. The client seals it when all have reported: that
+ * fails as long as anybody still maps it. None of the content is looked at here.
+ *
+ * One order at a time. The guest may lie about everything; then the snapshot is worthless, or the deadline passes and
+ * the client is told. A sandbox that was not paused is thawed whatever happens. */
+#define _GNU_SOURCE
+#include "broker/broker.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define FREEZE_NS 10000000000ul
+#define DUMP_NS 120000000000ul
+#define COPY_BLOCK (256u << 10)
+
+/* Copies what is not a hole. */
+static int copy_sparse(int from, int to, u64 size)
+{
+    static u8 block[COPY_BLOCK];
+    off_t at = 0;
+    while ((at = lseek(from, at, SEEK_DATA)) >= 0 && (u64)at < size) {
+        off_t end = lseek(from, at, SEEK_HOLE);
+        if (end < 0)
+            return -errno;
+        for (end = MIN(end, (off_t)size); at < end;) {
+            ssize_t n = pread(from, block, MIN((off_t)sizeof(block), end - at), at);
+            if (n <= 0)
+                return n < 0 ? -errno : -EIO;
+            if (pwrite(to, block, n, at) != n)
+                return errno ? -errno : -EIO;
+            at += n;
+        }
+    }
+    return at < 0 && errno != ENXIO ? -errno : 0;
+}
+
+static void post_order(struct broker *b, u32 order)
+{
+    struct mail_freeze mail = { .h = { .type = MAIL_FREEZE, .size = sizeof(mail) }, .order = order, .number = b->freeze.number };
+    mail_post(b, NULL, &mail, sizeof(mail));
+}
+
+/* ---- the end of an order ---- */
+
+static void order_ends(struct broker *b)
+{
+    struct freeze *f = &b->freeze;
+    for (u32 i = 0; i < ARRAY_COUNT(f->fd); i++) {
+        if (f->fd[i] >= 0)
+            close(f->fd[i]);
+        f->fd[i] = -1;
+    }
+    f->state = FREEZE_IDLE;
+    f->client = NULL;
+    f->deadline_ns = 0;
+}
+
+static void order_fails(struct broker *b, const char *why, int error)
+{
+    struct freeze *f = &b->freeze;
+    struct {
+        u32 status, pad;
+        char text[256];
+    } body = { .status = 125 };
+    int n = snprintf(body.text, sizeof(body.text), "%s%s%s", why, error ? ": " : "", error ? strerror(error) : "");
+    struct client *c = f->client;
+    if (f->state == FREEZE_ASKED && !f->paused)
+        post_order(b, FREEZE_THAW);
+    order_ends(b);
+    if (c) {
+        client_send(c, CTL_ERROR, &body, 8 + n);
+        client_drop(b, c);
+    }
+}
+
+/* The client is told about levels below the page file, and which mounts there are. */
+static void send_done(struct broker *b, struct client *c)
+{
+    struct ctl_config *cfg = b->config;
+    u32 mounts = cfg->h.total - cfg->mounts_off, total = sizeof(struct ctl_frozen) + mounts;
+    struct ctl_frozen *m = calloc(1, total);
+    if (!m)
+        return;
+    *m = (struct ctl_frozen){ .levels = b->base_count, .mount_count = cfg->mount_count };
+    for (u32 i = 0; i < BROKER_SESSION_MAX; i++)
+        if (b->sessions[i].state != SESSION_FREE && b->sessions[i].main)
+            m->tty = b->sessions[i].tty;
+    memcpy(m + 1, (u8 *)cfg + cfg->mounts_off, mounts);
+    struct ctl_header h = { .type = CTL_BASE, .size = sizeof(h), .total = sizeof(h) };
+    if (b->base_count && fds_send(c->source.fd, &(struct iovec){ &h, sizeof(h) }, 1, b->base_fd, MIN(b->base_count, (u32)FDS_MAX),
+                                  MSG_DONTWAIT) < 0)
+        return;
+    client_send(c, CTL_FROZEN, (u8 *)m + sizeof(m->h), total - sizeof(m->h));
+    free(m);
+}
+
+static void order_done(struct broker *b)
+{
+    struct client *c = b->freeze.client;
+    bool stop = b->freeze.stop;
+    order_ends(b);
+    if (c) {
+        send_done(b, c);
+        client_drop(b, c);
+    }
+    if (stop) {
+        link_error(b, 137, "stopped by `harena snapshot --stop`");
+        b->status = 137;
+        b->main_done = true;
+        spawn_kill(b);
+    }
+}
+
+void freeze_client_gone(struct broker *b, struct client *c)
+{
+    if (b->freeze.client != c)
+        return;
+    b->freeze.client = NULL;
+    if (b->freeze.state == FREEZE_ASKED && b->freeze.order == FREEZE_COPY)
+        order_fails(b, "", 0);
+}
+
+/* ---- orders of clients ---- */
+
+/* order: enum freeze_order and CTL_FREEZE_STOP. Takes fds over: copies of K, D and pages for FREEZE_COPY. */
+int freeze_order(struct broker *b, struct client *c, u32 order, int *fds, u32 fd_count)
+{
+    struct freeze *f = &b->freeze;
+    u32 what = order & ~CTL_FREEZE_STOP;
+    if (f->state != FREEZE_IDLE)
+        return -EBUSY;
+    if (what > FREEZE_COPY || (what == FREEZE_COPY) != (fd_count == 3) || !b->booted)
+        return what > FREEZE_COPY ? -EINVAL : -EAGAIN;
+    if (what == FREEZE_THAW || (what == FREEZE_STAY && f->paused)) {
+        bool changes = what == FREEZE_THAW && f->paused;
+        if (changes)
+            post_order(b, FREEZE_THAW);
+        f->paused = what == FREEZE_STAY;
+        return 1;
+    }
+    f->client = c;
+    f->order = what;
+    f->stop = order & CTL_FREEZE_STOP;
+    f->number++;
+    f->state = FREEZE_ASKED;
+    f->deadline_ns = monotonic_ns() + FREEZE_NS;
+    for (u32 i = 0; i < fd_count; i++) {
+        f->fd[i] = fds[i];
+        fds[i] = -1;
+    }
+    post_order(b, what);
+    return 0;
+}
+
+void freeze_check(struct broker *b)
+{
+    struct freeze *f = &b->freeze;
+    if (!f->deadline_ns || monotonic_ns() < f->deadline_ns)
+        return;
+    order_fails(b, f->state == FREEZE_ASKED ? "the sandbox cannot be stopped: one of its processes does not come to rest"
+                                            : "the pages of the sandbox's processes were not written in time", 0);
+}
+
+/* ---- the guest's answers ---- */
+
+static s32 copy_now(struct broker *b, struct request *r)
+{
+    struct freeze *f = &b->freeze;
+    int error = copy_sparse(b->k_fd, f->fd[0], K_SIZE);
+    if (!error)
+        error = copy_sparse(b->d_fd, f->fd[1], D_SIZE);
+    if (error) {
+        order_fails(b, "the sandbox's state cannot be copied", -error);
+        return error;
+    }
+    f->left = MIN(r->head.arg[2], 100000ul);
+    f->state = FREEZE_DUMPING;
+    f->deadline_ns = monotonic_ns() + DUMP_NS;
+    r->head.value = b->swap;
+    return 0;
+}
+
+s32 freeze_frozen(struct broker *b, struct request *r)
+{
+    struct freeze *f = &b->freeze;
+    if (f->state != FREEZE_ASKED || r->head.arg[0] != f->number)
+        return -ESRCH;
+    if (r->head.arg[1]) {
+        order_fails(b, "the sandbox's kernel cannot be copied", MIN(r->head.arg[1], 4095ul));
+        return -ECANCELED;
+    }
+    if (f->order == FREEZE_COPY)
+        return copy_now(b, r);
+    f->paused = true;
+    order_done(b);
+    return 0;
+}
+
+s32 freeze_dump_open(struct broker *b, struct request *r)
+{
+    struct freeze *f = &b->freeze;
+    if (f->state != FREEZE_DUMPING || r->head.arg[0] != f->number || !r->notify_id)
+        return -ESRCH;
+    struct seccomp_notif_addfd add = { .id = r->notify_id, .flags = SECCOMP_ADDFD_FLAG_SETFD, .srcfd = f->fd[2], .newfd = FD_D };
+    return ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_ADDFD, &add) < 0 ? -errno : 0;
+}
+
+s32 freeze_dumped(struct broker *b, struct request *r)
+{
+    struct freeze *f = &b->freeze;
+    if (f->state != FREEZE_DUMPING || r->head.arg[0] != f->number)
+        return -ESRCH;
+    if (r->head.arg[1])
+        order_fails(b, "the pages of the sandbox's processes cannot be written", MIN(r->head.arg[1], 4095ul));
+    else if (!f->left || !--f->left)
+        order_done(b);
+    return 0;
+}
+
+/* ---- coming back ---- */
+
+/* K and D begin as copies. */
+int snapshot_load(struct broker *b)
+{
+    int r = copy_sparse(b->parts_fd[0], b->k_fd, K_SIZE);
+    if (r >= 0)
+        r = copy_sparse(b->parts_fd[1], b->d_fd, D_SIZE);
+    close(b->parts_fd[0]);
+    close(b->parts_fd[1]);
+    return r;
+}
+
+/* At start, on the link behind the configuration: copies of K and D, level 0; then the other levels. */
+int snapshot_recv_parts(struct broker *b)
+{
+    int fds[FDS_MAX];
+    u32 count, number = 0;
+    int r = control_recv_fds(b, CTL_PARTS, fds, &count, &number);
+    if (r < 0)
+        return r;
+    if (count != 3 || number < 1 || number > FD_BASE_MAX)
+        return -EPROTO;
+    b->parts_fd[0] = fds[0];
+    b->parts_fd[1] = fds[1];
+    b->base_fd[b->base_count++] = fds[2];
+    if (number == 1)
+        return 0;
+    r = control_recv_fds(b, CTL_PARTS, b->base_fd + 1, &count, &number);
+    if (r < 0)
+        return r;
+    b->base_count += count;
+    return b->base_count == number ? 0 : -EPROTO;
+}

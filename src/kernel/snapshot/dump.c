@@ -1,0 +1,334 @@
+/* Writing private memory into the page file.
+ *
+ * A parked task of each address space makes the plan - what each mapping holds and where its original lies - and forks its stub. The
+ * copy (the twin) has the frozen memory while the sandbox goes on; it gets the page file from the broker, writes what differs from
+ * zeroes, from the mapped file and from the lower levels, and ends. The twin shares K with the running sandbox: it takes no lock but
+ * that of broker_call, allocates nothing there, and looks at nothing that can change.
+ *
+ * What is stored of a private mapping: anonymous: pages that are resident (mincore) and not zero. Of an image or a file in memory: pages that differ from it. Of a host file and its exec view: all of it, since the file
+ * may be another one when the snapshot is used. Shared mappings show D, which is copied as a whole. */
+#include "arch/x86_64/regs.h"
+#include "base/string.h"
+#include "core/broker_call.h"
+#include "core/kmalloc.h"
+#include "core/kstate.h"
+#include "host/host.h"
+#include "host/hostabi.h"
+#include "mm/mm.h"
+#include "proc/task.h"
+#include "snapshot/pages.h"
+#include "snapshot/snapshot.h"
+#include "vfs/vfs.h"
+#include <asm/errno.h>
+#include <linux/mman.h>
+
+#define PLAN_SIZE (64ul << 20) /* room for the plan, then for extents */
+#define PLAN_EXTENTS (16ul << 20)
+#define WINDOW (2ul << 20) /* pages looked at in one go */
+#define GAP 4u /* empty pages that do not end an extent */
+#define TWINS 1024
+
+struct piece { /* of a mapping, with one kind of original */
+    u64 start, end;
+    u64 original; /* address where the mapped file can be read; 0: zeroes */
+    u32 prot;
+    bool pinned; /* everything is stored */
+};
+
+struct plan {
+    u32 count, levels;
+    struct mm *mm;
+    struct piece piece[];
+};
+
+/* In K: what a twin's kernel code needs to call itself a task. */
+static KSTATE_LARGE struct {
+    u32 number; /* the order */
+    bool swap; /* the host may have moved pages out: mincore() does not tell those from pages that were never there */
+    u32 used;
+    struct task *twin[TWINS];
+} dumps;
+
+static struct plan *plan(void) { return (struct plan *)DUMP_PLAN; }
+
+/* ---- planning, by the parked task ---- */
+
+static void add_piece(const struct piece *p)
+{
+    struct plan *l = plan();
+    if (p->end > p->start && (u64)&l->piece[l->count + 1] < DUMP_PLAN + PLAN_EXTENTS)
+        l->piece[l->count++] = *p;
+}
+
+/* Where the kernel can read what a file mapping shows; host files: nowhere. */
+static long plan_file(const struct vma *v)
+{
+    struct file *f = v->map->file;
+    u64 end = vma_host_end(v);
+    for (u64 at = v->start; at < end;) {
+        struct map_extent x;
+        long r = f->ops->map(f, v->pgoff + (at - v->start), end - at, false, false, &x);
+        if (r)
+            return r;
+        if (f->ops->unmap)
+            f->ops->unmap(f);
+        u64 n = MIN(end - at, x.size);
+        if (!n)
+            return -EIO;
+        bool image = x.fd >= FD_IMAGE0 && x.fd < FD_IMAGE0 + FD_IMAGE_MAX;
+        u64 original = x.fd == FD_D ? D_BASE + x.off : image ? CONTAINER_BASE(x.fd) + x.off : 0;
+        add_piece(&(struct piece){at, at + n, original, v->prot, x.fd >= 0 && !original});
+        at += n;
+    }
+    return 0;
+}
+
+static bool is_pinned(const struct vma *v)
+{
+    return v->flags & (VM_VIEW | VM_HIDDEN) || (v->map && v->map->file->inode->sb && v->map->file->inode->sb->outside);
+}
+
+static long make_plan(struct mm *mm)
+{
+    for (u32 i = 0; i < mm->count; i++) {
+        const struct vma *v = &mm->vmas[i];
+        if (v->flags & (VM_SHARED | VM_WIPEONFORK))
+            continue;
+        long r = 0;
+        if (!v->map || is_pinned(v))
+            add_piece(&(struct piece){v->start, vma_host_end(v), 0, v->prot, v->map && is_pinned(v)});
+        else
+            r = plan_file(v);
+        if (r)
+            return r;
+    }
+    return 0;
+}
+
+/* ---- writing, by the twin ---- */
+
+struct writer {
+    struct pages_head *head;
+    struct pages_extent *extents, *end; /* being collected, behind the plan */
+    u32 count;
+    const struct pages_extent *base; /* the extents of level-1 for this mm, and where we are in them */
+    u64 base_count, base_at;
+    u32 level;
+    const struct piece *piece;
+};
+
+static u64 page_alloc(struct writer *w, u64 pages)
+{
+    u64 off = __atomic_fetch_add(&w->head->used, pages * PAGE_SIZE, __ATOMIC_SEQ_CST);
+    off += PAGES_HEAD_SIZE;
+    return off + pages * PAGE_SIZE <= DUMP_SIZE ? off : 0;
+}
+
+static bool same_page(const void *a, const void *b)
+{
+    const u64 *x = a, *y = b;
+    for (u32 i = 0; i < PAGE_SIZE / 8; i += 8)
+        if ((x[i] ^ y[i]) | (x[i + 1] ^ y[i + 1]) | (x[i + 2] ^ y[i + 2]) | (x[i + 3] ^ y[i + 3]) | (x[i + 4] ^ y[i + 4]) |
+            (x[i + 5] ^ y[i + 5]) | (x[i + 6] ^ y[i + 6]) | (x[i + 7] ^ y[i + 7]))
+            return false;
+    return true;
+}
+
+static bool zero_page(const void *a)
+{
+    const u64 *x = a;
+    for (u32 i = 0; i < PAGE_SIZE / 8; i += 8)
+        if (x[i] | x[i + 1] | x[i + 2] | x[i + 3] | x[i + 4] | x[i + 5] | x[i + 6] | x[i + 7])
+            return false;
+    return true;
+}
+
+static bool add_extent(struct writer *w, u64 addr, u32 count, u32 level, u64 off)
+{
+    struct pages_extent *last = w->count ? &w->extents[w->count - 1] : NULL;
+    if (last && last->level == level && last->addr + last->count * PAGE_SIZE == addr &&
+        last->off + last->count * PAGE_SIZE == off && addr > w->piece->start) {
+        last->count += count;
+        return true;
+    }
+    if (&w->extents[w->count] >= w->end)
+        return false;
+    w->extents[w->count++] = (struct pages_extent){addr, off, count, level};
+    return true;
+}
+
+/* The lower levels' page for an address; NULL: none. Addresses are asked for in ascending order. */
+static const void *base_page(struct writer *w, u64 addr, u32 *level, u64 *off)
+{
+    while (w->base_at < w->base_count && w->base[w->base_at].addr + (u64)w->base[w->base_at].count * PAGE_SIZE <= addr)
+        w->base_at++;
+    const struct pages_extent *e = w->base_at < w->base_count ? &w->base[w->base_at] : NULL;
+    if (!e || e->addr > addr || e->level >= w->level)
+        return NULL;
+    *level = e->level;
+    *off = e->off + (addr - e->addr);
+    return *off + PAGE_SIZE <= BASE_STRIDE ? (char *)pages_level(*level) + *off : NULL;
+}
+
+static bool write_run(struct writer *w, u64 addr, u32 count)
+{
+    u64 off = page_alloc(w, count);
+    if (!off)
+        return false;
+    for (u32 i = 0; i < count; i++)
+        if (!zero_page((void *)(addr + i * PAGE_SIZE))) /* a gap stays a hole */
+            memcpy((char *)w->head + off + i * PAGE_SIZE, (void *)(addr + i * PAGE_SIZE), PAGE_SIZE);
+    return add_extent(w, addr, count, w->level, off);
+}
+
+enum page_kind { PAGE_AS_MAPPED, PAGE_LOWER, PAGE_NEW };
+
+static enum page_kind classify(struct writer *w, u64 addr, bool resident, u32 *level, u64 *off)
+{
+    const struct piece *p = w->piece;
+    const void *page = (void *)addr;
+    const void *lower = base_page(w, addr, level, off);
+    if (!resident && !lower && !p->original && !p->pinned)
+        return PAGE_AS_MAPPED;
+    if (p->original && same_page(page, (void *)(p->original + (addr - p->start))))
+        return PAGE_AS_MAPPED;
+    if (lower && same_page(page, lower))
+        return PAGE_LOWER;
+    return !p->original && !p->pinned && zero_page(page) ? PAGE_AS_MAPPED : PAGE_NEW;
+}
+
+static bool write_window(struct writer *w, u64 start, u64 end, const u8 *resident)
+{
+    u64 run = 0, run_end = 0, off; /* pages to be written that were not yet */
+    u32 level;
+    for (u64 at = start; at < end; at += PAGE_SIZE) {
+        enum page_kind k = classify(w, at, resident[(at - start) / PAGE_SIZE] & 1, &level, &off);
+        if (k == PAGE_NEW) {
+            run = run ? run : at;
+            run_end = at + PAGE_SIZE;
+            continue;
+        }
+        if (run && k == PAGE_AS_MAPPED && !w->piece->original && at - run_end < GAP * PAGE_SIZE)
+            continue; /* a small gap of zeroes */
+        if (run && !write_run(w, run, (u32)((run_end - run) / PAGE_SIZE)))
+            return false;
+        run = 0;
+        if (k == PAGE_LOWER && !add_extent(w, at, 1, level, off))
+            return false;
+    }
+    return !run || write_run(w, run, (u32)((run_end - run) / PAGE_SIZE));
+}
+
+static bool write_piece(struct writer *w, const struct piece *p)
+{
+    static const u32 pages = WINDOW / PAGE_SIZE;
+    u8 resident[WINDOW / PAGE_SIZE];
+    w->piece = p;
+    if (!(p->prot & PROT_READ) && host_mprotect(p->start, p->end - p->start, PROT_READ))
+        return false;
+    for (u64 at = p->start; at < p->end; at += WINDOW) {
+        u64 end = MIN(at + WINDOW, p->end);
+        memset(resident, 0, pages);
+        if (dumps.swap)
+            host_madvise(at, end - at, MADV_POPULATE_READ);
+        if (host_mincore(at, end - at, resident))
+            return false;
+        if (!write_window(w, at, end, resident))
+            return false;
+    }
+    return true;
+}
+
+/* The complete table of what this address space began with. */
+static void find_base(struct writer *w, const struct mm *mm)
+{
+    if (!w->level || !mm->base)
+        return;
+    const struct pages_head *h = pages_level(w->level - 1);
+    for (u32 i = 0; i < MIN(h->mm_count, (u32)PAGES_MM_MAX); i++)
+        if (h->mm[i].mm == (u64)mm->base) {
+            w->base = (const void *)((const char *)h + h->mm[i].table);
+            w->base_count = h->mm[i].count;
+        }
+}
+
+static long write_pages(void)
+{
+    struct plan *l = plan();
+    struct writer w = {.head = (void *)DUMP_WINDOW, .extents = (void *)(DUMP_PLAN + PLAN_EXTENTS),
+                       .end = (void *)(DUMP_PLAN + PLAN_SIZE), .level = l->levels};
+    find_base(&w, l->mm);
+    w.head->magic = PAGES_MAGIC;
+    w.head->level = l->levels;
+    for (u32 i = 0; i < l->count; i++)
+        if (!write_piece(&w, &l->piece[i]))
+            return -ENOSPC;
+    u32 index = __atomic_fetch_add(&w.head->mm_count, 1, __ATOMIC_SEQ_CST);
+    u64 table = w.count ? page_alloc(&w, PAGE_UP(w.count * sizeof(*w.extents)) / PAGE_SIZE) : PAGE_SIZE;
+    if (index >= PAGES_MM_MAX || !table)
+        return -ENOSPC;
+    memcpy((char *)w.head + table, w.extents, w.count * sizeof(*w.extents));
+    w.head->mm[index] = (struct pages_mm){(u64)l->mm, table, w.count};
+    return 0;
+}
+
+static noreturn_fn void twin_main(struct task *twin)
+{
+    struct carrier *c = this_carrier();
+    c->tid = twin->core.host_tid;
+    c->task = twin;
+    robust_begin(c);
+    struct broker_args open = {.op = WIRE_DUMP_OPEN, .arg = {dumps.number}};
+    long r = broker_call(&open);
+    if (!r)
+        r = host_mmap(DUMP_WINDOW, DUMP_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, FD_D, 0);
+    if (!is_err(r)) {
+        r = write_pages();
+        host_munmap(DUMP_WINDOW, DUMP_SIZE); /* the broker seals the file */
+    }
+    struct broker_args done = {.op = WIRE_DUMPED, .arg = {dumps.number, (u64)-r}};
+    broker_call(&done);
+    host_exit_process(0);
+}
+
+/* ---- the order ---- */
+
+void dump_begin(u32 number, bool swap)
+{
+    dumps.number = number;
+    dumps.swap = swap;
+    dumps.used = 0;
+}
+
+static struct task *twin_task(void)
+{
+    u32 i = atomic_add(&dumps.used, 1) - 1;
+    if (i >= TWINS)
+        return NULL;
+    if (!dumps.twin[i])
+        dumps.twin[i] = knew(struct task);
+    if (dumps.twin[i])
+        dumps.twin[i]->core.host_tid = 0;
+    return dumps.twin[i];
+}
+
+long dump_fork(struct task *t)
+{
+    struct mm *mm = t->mm;
+    struct task *twin = twin_task();
+    if (!twin)
+        return -ENOMEM;
+    long r = host_mmap(DUMP_PLAN, PLAN_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    if (is_err(r))
+        return r;
+    plan()->mm = mm;
+    plan()->levels = snapshot_levels();
+    r = make_plan(mm);
+    if (!r) {
+        r = host_clone_process(HOST_CLONE_PROCESS, &twin->core.host_tid);
+        if (r == 0)
+            twin_main(twin);
+    }
+    host_munmap(DUMP_PLAN, PLAN_SIZE);
+    return r < 0 ? r : 0;
+}

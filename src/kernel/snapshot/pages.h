@@ -1,0 +1,42 @@
+/* The page file: private memory of a frozen sandbox's address spaces. Written by copies of its processes (dump.c) into a sparse
+ * memfd, read by the kernel of the sandboxes made from it (restore.c); nothing on the host's side looks into it.
+ *
+ * At 0 lies struct pages_head. Tables of extents and pages follow, allocated in whole pages. An extent is a piece of
+ * one mapping whose pages lie in this file or, for what had not changed since, in the file of a lower level. Pages of a private
+ * mapping without an extent show what the mapping itself shows: zeroes, or its file.
+ *
+ * The head names an address space by its struct mm's address, which is the same in the snapshot's K. */
+#ifndef HARENA_SNAPSHOT_PAGES_H
+#define HARENA_SNAPSHOT_PAGES_H
+
+#include "base/layout.h"
+#include "base/types.h"
+
+#define PAGES_MAGIC 0x7365676170727648ull
+#define PAGES_MM_MAX 2000
+
+struct pages_extent {
+    u64 addr;
+    u64 off; /* in the file of its level */
+    u32 count; /* pages */
+    u32 level;
+};
+
+struct pages_mm {
+    u64 mm;
+    u64 table; /* offset of its extents, by address */
+    u64 count;
+};
+
+struct pages_head {
+    u64 magic;
+    u64 used; /* bytes allocated behind the head */
+    u32 level; /* of this file */
+    u32 mm_count;
+    struct pages_mm mm[PAGES_MM_MAX];
+};
+#define PAGES_HEAD_SIZE PAGE_UP(sizeof(struct pages_head))
+
+static inline struct pages_head *pages_level(u32 n) { return (struct pages_head *)(BASE_WINDOW + n * BASE_STRIDE); }
+
+#endif

@@ -1,0 +1,37 @@
+/* Pausing, snapshots and coming back from one: what init's service thread does (snapshot.c), what the processes do (dump.c,
+ * restore.c). How a snapshot is taken:
+ *
+ *   broker: MAIL_FREEZE (FREEZE_COPY)
+ *   kernel: freezes all tasks (proc/freeze.h); what is cached of the outside is dropped; WIRE_FROZEN
+ *   broker: copies K and D, answers
+ *   kernel: one task of each address space forks its stub: the copy holds the frozen memory; the sandbox goes on
+ *   copies: write their pages into the page file, WIRE_DUMPED, and end
+ *
+ * A sandbox that comes back: the broker makes new K and D with the same contents; init finds that it has booted before
+ * (snapshot_restored), makes a stub for each address space, which maps its pages and starts a carrier for each task. */
+#ifndef HARENA_SNAPSHOT_SNAPSHOT_H
+#define HARENA_SNAPSHOT_SNAPSHOT_H
+
+#include "base/types.h"
+#include "wire/broker.h"
+
+struct task;
+
+/* Service thread. */
+void snapshot_mail(const struct mail_freeze *m);
+bool snapshot_service(void); /* each time round; false: frozen, timers and the like wait */
+/* Init of a sandbox whose K comes from a snapshot: makes what belongs to host processes that are not there as new; then, with the mail,
+ * brings the tasks back: all run when it returns. */
+void snapshot_reset(void);
+long snapshot_restore(const struct mail_restore *m);
+
+/* dump.c: as an order to a parked task of each address space (freeze_in_each_mm). */
+long dump_fork(struct task *t);
+void dump_begin(u32 number, bool swap);
+u32 snapshot_levels(void); /* page files below the next one */
+
+/* restore.c */
+long restore_processes(void);
+void restore_levels(u32 levels);
+
+#endif

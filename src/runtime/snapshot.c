@@ -1,0 +1,229 @@
+/* Pausing, snapshots and sandboxes made from them; the broker's side is broker/snapshot.c. The files a snapshot is copied into are
+ * memfds here: K and D are written by the broker, pages by copies of the guest's processes. What a guest could still change is refused:
+ * the page file is sealed, which the host refuses while anybody maps it for writing. */
+#define _GNU_SOURCE
+#include "runtime/internal.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "base/layout.h"
+
+#define SEAL_TRIES 50 /* of a millisecond: a process that has just ended */
+
+void harena_parts_free(struct harena_parts *p)
+{
+    if (!p)
+        return;
+    if (p->kernel >= 0)
+        close(p->kernel);
+    if (p->data >= 0)
+        close(p->data);
+    for (u32 i = 0; i < p->levels; i++)
+        if (p->pages[i] >= 0)
+            close(p->pages[i]);
+    for (u32 i = 0; i < p->mount_count; i++) {
+        free((char *)p->mounts[i].target);
+        free((char *)p->mounts[i].source);
+        for (const char *const *a = p->mounts[i].allow; a && *a; a++)
+            free((char *)*a);
+        free((void *)p->mounts[i].allow);
+    }
+    free(p->mounts);
+    free(p);
+}
+
+/* ---- orders to a running sandbox ---- */
+
+static int order(int fd, u32 what, const int *fds, u32 fd_count, struct harena_error *err)
+{
+    struct ctl_number m = { .h.type = CTL_FREEZE, .number = what };
+    return message_send(fd, &m, sizeof(m), fds, fd_count, err);
+}
+
+static int take_error(const u8 *message, struct harena_error *err)
+{
+    const struct ctl_error *e = (const void *)message;
+    if (e->h.type != CTL_ERROR || e->h.size < sizeof(*e))
+        return 0;
+    harena_error_set(err, e->status, "%s", e->text);
+    return -1;
+}
+
+/* The connection ends when it is done. */
+static int simple_order(const char *name, u32 what, struct harena_error *err)
+{
+    int fd = state_connect(name, err);
+    if (fd < 0)
+        return -1;
+    u8 *answer = NULL;
+    int r = order(fd, what, NULL, 0, err);
+    if (!r && (r = message_receive(fd, &answer, NULL, err)) > 0)
+        r = take_error(answer, err);
+    free(answer);
+    close(fd);
+    return r;
+}
+
+int harena_pause(const char *name, struct harena_error *err) { return simple_order(name, FREEZE_STAY, err); }
+int harena_resume(const char *name, struct harena_error *err) { return simple_order(name, FREEZE_THAW, err); }
+
+/* ---- taking a snapshot ---- */
+
+static int new_file(const char *name, u64 size, struct harena_error *err)
+{
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd >= 0 && ftruncate(fd, size) == 0)
+        return fd;
+    harena_error_set(err, 125, "cannot make memory for a snapshot: %s", strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+static int seal(int fd, struct harena_error *err)
+{
+    for (int i = 0; i < SEAL_TRIES; i++) {
+        if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0)
+            return 0;
+        if (errno != EBUSY)
+            break;
+        poll(NULL, 0, 1);
+    }
+    harena_error_set(err, 125, errno == EBUSY ? "a process of the sandbox holds on to its snapshot's memory; the snapshot is worthless"
+                                              : "cannot seal a snapshot's memory: %s", strerror(errno));
+    return -1;
+}
+
+static const char *next_string(const char **at, const char *end)
+{
+    const char *s = *at, *stop = s < end ? memchr(s, 0, end - s) : NULL;
+    if (!stop)
+        return NULL;
+    *at = stop + 1;
+    return strdup(s) ?: (abort(), NULL);
+}
+
+/* The broker's records of its mounts: the broker is trusted, but they are read once only. */
+static int decode_mounts(struct harena_parts *p, const u8 *at, const u8 *end, u32 count)
+{
+    p->mounts = grow(NULL, (count + 1) * sizeof(*p->mounts));
+    memset(p->mounts, 0, (count + 1) * sizeof(*p->mounts));
+    for (u32 i = 0; i < count; i++) {
+        const struct ctl_mount *c = (const void *)at;
+        if (end - at < (ptrdiff_t)sizeof(*c) || c->record_size < sizeof(*c) || c->record_size > end - at)
+            return -1;
+        const char *s = c->strings, *stop = (const char *)at + c->record_size;
+        struct harena_mount *m = &p->mounts[p->mount_count++];
+        *m = (struct harena_mount){ .kind = c->kind, .flags = c->flags, .size = c->size,
+                                    .hide_secrets = c->ctl_flags & CTL_MOUNT_SECRETS, .system = c->ctl_flags & CTL_MOUNT_SYSTEM,
+                                    .optional = c->ctl_flags & CTL_MOUNT_OPTIONAL };
+        m->target = next_string(&s, stop);
+        m->source = next_string(&s, stop);
+        if (!m->target || !m->source)
+            return -1;
+        u32 names = 0;
+        const char **allow = NULL, *name;
+        while (c->ctl_flags & CTL_MOUNT_ALLOW && (name = next_string(&s, stop)) && *name) {
+            allow = grow(allow, (names + 2) * sizeof(*allow));
+            allow[names++] = name;
+            allow[names] = NULL;
+        }
+        m->allow = allow;
+        at += c->record_size;
+    }
+    return 0;
+}
+
+static int take_answer(struct harena_parts *p, int fd, struct harena_error *err)
+{
+    u32 below = 0;
+    for (;;) {
+        u8 *answer = NULL;
+        int fds[FDS_MAX];
+        u32 count = 0;
+        int r = message_receive_fds(fd, &answer, fds, FDS_MAX, &count, err);
+        struct ctl_frozen *m = (void *)answer;
+        if (r <= 0) {
+            if (!r)
+                harena_error_set(err, 125, "the sandbox ended while its snapshot was taken");
+            return -1;
+        }
+        if (m->h.type == CTL_BASE) {
+            int top = p->pages[p->levels - 1];
+            for (u32 i = 0; i < count && below + 1 < HARENA_LEVELS; i++)
+                p->pages[below++] = fds[i];
+            p->pages[below] = top;
+            p->levels = below + 1;
+        }
+        r = m->h.type == CTL_FROZEN && m->h.size >= sizeof(*m) ? 1 : take_error(answer, err);
+        if (r > 0) {
+            p->tty = m->tty;
+            if (m->levels != below || decode_mounts(p, (u8 *)(m + 1), answer + m->h.size, m->mount_count)) {
+                harena_error_set(err, 125, "the broker's answer makes no sense");
+                r = -1;
+            }
+        }
+        free(answer);
+        if (r)
+            return r < 0 ? -1 : 0;
+    }
+}
+
+int harena_snapshot(const char *name, bool stop, struct harena_parts **out, struct harena_error *err)
+{
+    struct harena_parts *p = grow(NULL, sizeof(*p));
+    memset(p, 0, sizeof(*p));
+    p->levels = 1;
+    p->kernel = new_file("K", K_SIZE, err);
+    p->data = p->kernel < 0 ? -1 : new_file("D", D_SIZE, err);
+    p->pages[0] = p->data < 0 ? -1 : new_file("pages", DUMP_SIZE, err);
+    int fd = p->pages[0] < 0 ? -1 : state_connect(name, err);
+    int fds[3] = { p->kernel, p->data, p->pages[0] };
+    int r = fd < 0 ? -1 : order(fd, FREEZE_COPY | (stop ? CTL_FREEZE_STOP : 0), fds, 3, err);
+    if (!r)
+        r = take_answer(p, fd, err);
+    if (fd >= 0)
+        close(fd);
+    if (!r)
+        r = seal(p->pages[p->levels - 1], err);
+    if (r < 0) {
+        harena_parts_free(p);
+        return -1;
+    }
+    *out = p;
+    return 0;
+}
+
+/* ---- making a sandbox from parts ---- */
+
+int snapshot_send_parts(int link, const struct harena_parts *p, struct harena_error *err)
+{
+    struct ctl_number m = { .h.type = CTL_PARTS, .number = p->levels };
+    int first[3] = { p->kernel, p->data, p->pages[0] };
+    if (message_send(link, &m, sizeof(m), first, 3, err) < 0)
+        return -1;
+    return p->levels > 1 ? message_send(link, &m, sizeof(m), p->pages + 1, p->levels - 1, err) : 0;
+}
+
+int harena_attach(struct harena_sandbox *s, const struct harena_command *c, struct harena_error *err)
+{
+    struct ctl_attach m = { .h.type = CTL_ATTACH, .flags = c->tty ? CTL_RUN_TTY : 0, .rows = c->rows, .cols = c->cols,
+                            .xpixel = c->xpixel, .ypixel = c->ypixel };
+    int fds[3];
+    for (int i = 0; i < 3; i++)
+        fds[i] = stdio_fresh(c->fds[i], i > 0);
+    int r = message_send(s->link, &m, sizeof(m), fds, 3, err);
+    for (int i = 0; i < 3; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    if (r == 0 && s->state_fd >= 0) {
+        static const char *const restored[] = { "(from a snapshot)", NULL };
+        state_write_info(s, c->argv ?: restored);
+        state_sweep(s->base_fd);
+    }
+    return r;
+}
