@@ -87,7 +87,7 @@ struct cgroup_limits { /* 0 = none */
     u32 cpus_milli;
     bool cpu_time; /* is to be counted */
 };
-extern const char *cgroup_top;
+extern const char *cgroup_top, *cgroup_own;
 void cgroup_create(struct harena_sandbox *s, const struct cgroup_limits *l);
 bool cgroup_add(struct harena_sandbox *s, pid_t pid);
 void cgroup_kill(char *const *paths, u32 count);
