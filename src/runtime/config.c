@@ -55,6 +55,7 @@ int send_config(struct harena_sandbox *s, const struct harena_config *c, const c
         .files_max = c->limits.files,
         .flags = (c->verbose ? CTL_CONFIG_VERBOSE : 0) |
                  (!c->limits.memory || (s->held & CGROUP_MEMORY) ? CTL_CONFIG_CGROUP : 0) |
+                 (s->held & CGROUP_PIDS ? CTL_CONFIG_CGROUP_PIDS : 0) |
                  (s->held & CGROUP_CPU ? CTL_CONFIG_CGROUP_CPU : 0) |
                  (c->parts ? CTL_CONFIG_RESTORE : 0) |
                  (c->require_layers ? CTL_CONFIG_REQUIRE_LAYERS : 0) | (c->no_patch ? CTL_CONFIG_NO_PATCH : 0),
