@@ -4,9 +4,12 @@
  * The first gigabyte below KREGION_END holds what a small program touches - stack, main program, the
  * first mappings, kernel image, kernel state - so that its page tables stay few.
  *
- * A change of any constant here changes the layout hash (snapshots depend on it). */
+ * A change of any constant here changes the layout hash (snapshots depend on it; tools/layout_hash says what else does). */
 #ifndef HARENA_BASE_LAYOUT_H
 #define HARENA_BASE_LAYOUT_H
+
+/* To be raised when kernel state changes its meaning but not its form: the value of a flag or of a constant in a #define. */
+#define LAYOUT_VERSION 1
 
 /* Region of 1 GiB: [REGION, REGION_END). Its first 256 MiB belong to the guest. */
 #define REGION 0x7effc0000000ul

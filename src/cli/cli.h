@@ -19,6 +19,13 @@ int cmd_ps(int argc, char **argv);
 int cmd_kill(int argc, char **argv);
 int cmd_trace(int argc, char **argv);
 int cmd_image(int argc, char **argv);
+int cmd_snapshot(int argc, char **argv);
+int cmd_snapshots(int argc, char **argv);
+int cmd_rm(int argc, char **argv);
+int cmd_restore(int argc, char **argv);
+int cmd_fork(int argc, char **argv);
+int cmd_pause(int argc, char **argv);
+int cmd_resume(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 
 /* commands.c */
@@ -54,8 +61,13 @@ void session_restore(void);                /* the terminal as it was */
 int session_run(struct harena_sandbox *s, const struct session_options *o);
 void session_winsize(struct harena_command *c);
 
-/* cmd_run.c's options, shared with `trace -- CMD`. */
+/* cmd_run.c, shared with `trace -- CMD`. */
 int run_with(int argc, char **argv, struct trace_out *trace, const u64 calls[8]);
+
+/* Opens the snapshot store, and with k the guest kernel's image. Returns 0 or an exit status. */
+struct store;
+struct kernel_image;
+int store_begin(struct store **s, struct kernel_image **k);
 
 /* The guest's environment: defaults plus -e. */
 struct environment {

@@ -25,12 +25,19 @@ static const char run_help[] =
     "      --hostname NAME         host name inside\n"
     "      --name NAME             of the sandbox, for ps, exec, kill and trace (default: a random one)\n"
     "\n"
-    "Limits, and what happens there:\n"
+    "Limits, and what happens there. The program sees them: nproc, /proc/meminfo, getrlimit, /sys/fs/cgroup.\n"
     "      --memory SIZE           of all its processes and files in memory, such as 512M. Files in memory may fill half of it\n"
-    "                              (ENOSPC); when all is used, the largest process is killed (SIGKILL). Needs the right to\n"
-    "                              make a cgroup; without it every process and all files are held to SIZE each\n"
+    "                              (ENOSPC); when all is used, the largest process is killed (SIGKILL), which is told at the\n"
+    "                              end; exit status 137 when that was the program\n"
+    "      --tmpfs SIZE            of files in memory alone (ENOSPC)\n"
     "      --pids N                processes and threads (EAGAIN)\n"
+    "      --files N               open files of a process (EMFILE) and, with 32 more, of all (ENFILE)\n"
+    "      --cpus N                share of the processors, such as 0.5 or 2\n"
+    "      --cpuset LIST           processors to run on, such as 0,2-3\n"
+    "      --cpu-time TIME         of all processes together; the sandbox is killed after it; exit status 124\n"
     "      --timeout TIME          the sandbox is killed after it, such as 1.5s, 30s, 5m, 2h; exit status 124\n"
+    "      --output-limit SIZE     of standard output and error together; the sandbox is killed when it writes more; status 153\n"
+    "--memory, --cpus and --cpu-time need the right to make a cgroup to be exact; harena says what holds without it.\n"
     "\n"
     "      --require-layers        fail when a layer of protection is missing on this machine, instead of naming it\n"
     "      --verbose               tell about unknown system calls, crashes, what is not shown\n"
@@ -38,8 +45,9 @@ static const char run_help[] =
     "Signals INT, QUIT, HUP (to the program's process group) and TERM, USR1, USR2 (to the program) are passed on; the third\n"
     "INT or TERM ends the sandbox. When harena is killed the sandbox ends, too.\n"
     "\n"
-    "Exit status: the program's; 128 + N when signal N killed it; 124 at the time-out; 125 for an error of harena's own, 126\n"
-    "when the program cannot be executed, 127 when it is not found - with one line that says why.\n"
+    "Exit status: the program's; 128 + N when signal N killed it; 124 at --timeout and --cpu-time, 137 out of memory, 153 at\n"
+    "--output-limit; 125 for an error of harena's own, 126 when the program cannot be executed, 127 when it is not found - with\n"
+    "one line that says why.\n"
     "\n"
     "Examples:\n"
     "  harena run make test                               # in the current directory, which stays as it is\n"
@@ -68,7 +76,9 @@ static const char ps_help[] =
     "processes, root file system, command. With NAME (or an id) the processes inside, as the sandbox's own kernel tells;\n"
     "states: R running, S sleeping, T stopped, Z ended. A question that a sandbox does not answer in time shows as '-'.\n"
     "\n"
-    "      --json                  a JSON array; memory and mapped in bytes, age in seconds, created in seconds since 1970";
+    "      --json                  a JSON array; memory and mapped in bytes, times in seconds, created in seconds since 1970. Of a\n"
+    "                              sandbox also: its limits, highest memory, processor time (cpu_time), tasks of the host\n"
+    "                              (host_processes), and how many processes were killed out of memory (oom_kills)";
 
 static const char kill_help[] =
     "end sandboxes\n"
@@ -107,11 +117,81 @@ static const char image_help[] =
     "      --no-views              do not prepare programs: they run slower\n"
     "      --one-file-system       do not descend into other file systems";
 
+static const char snapshot_help[] =
+    "save the state of a running sandbox\n"
+    "\n"
+    "Everything of the sandbox NAME - its processes with their memory, open files, what it has written to files that are thrown\n"
+    "away - is frozen for a moment, copied and written to a directory; the sandbox goes on. `harena restore` goes on from there, as\n"
+    "often as wanted. What a snapshot shares with the one its sandbox was restored from is stored once.\n"
+    "\n"
+    "  -o, --output NAME|PATH      name in the store, or with a '/' a path (default: the sandbox's name). Names cost less when they\n"
+    "                              are restored; a path is copied first\n"
+    "      --stop                  end the sandbox instead of going on\n"
+    "      --replace               an existing snapshot\n"
+    "\n"
+    "The store is $HARENA_SNAPSHOTS, for root /var/lib/harena/snapshots, else $XDG_DATA_HOME/harena/snapshots or\n"
+    "~/.local/share/harena/snapshots. A snapshot holds all secrets of its sandbox: keep it as safe as those.";
+
+static const char restore_help[] =
+    "go on from a snapshot\n"
+    "\n"
+    "SNAPSHOT is a name (see `harena snapshots`) or a path with a '/'. A new sandbox begins in the saved state; its main program has\n"
+    "these standard streams. Limits, name and host name are what is given here, not what the old sandbox had.\n"
+    "\n"
+    "Host directories and images are never taken from a stranger's snapshot: they must be given again, at the same places. Those\n"
+    "that `harena run` shows by itself are found by themselves, and a snapshot that was made here remembers the others.\n"
+    "\n"
+    "      --image FILE, --root DIR, -v, --volume SRC:DST[:MODE], --show-secrets, --force-cwd    see `harena run --help`\n"
+    "      --name, --hostname, --memory, --timeout and the other limits, --require-layers, --verbose, -t    likewise\n"
+    "      --verify                check all of its content, not only the kernel's state\n"
+    "\n"
+    "Example: harena snapshot web -o ready && harena restore ready --name web2 --memory 512M";
+
+static const char fork_help[] =
+    "make live copies of a running sandbox\n"
+    "\n"
+    "Copies go on where the sandbox NAME is now; it goes on as well. One copy has the standard streams of this command; several have\n"
+    "none. Their names are printed; the command ends when all copies have, with the first failure's exit status.\n"
+    "\n"
+    "  -n, --count N               how many (default 1)\n"
+    "      --name PREFIX           they are called PREFIX-1, PREFIX-2 ...; one alone PREFIX (default: NAME and something random)\n"
+    "      --output DIR            their output goes to DIR/NAME.out and DIR/NAME.err\n"
+    "  -d, --detach                in the background\n"
+    "      --memory, --timeout and the other limits, --require-layers, --verbose    of each copy, see `harena run --help`; limits\n"
+    "                              that are not given are those of NAME";
+
+static const char pause_help[] =
+    "stop all processes of sandboxes\n"
+    "\n"
+    "At once, wherever they are, until `harena resume`. Time-outs go on.";
+
+static const char resume_help[] = "let paused sandboxes go on";
+
+static const char snapshots_help[] =
+    "list snapshots\n"
+    "\n"
+    "Name, time, size on the disk, how much of it no other snapshot shares, size of the state, levels of files in memory and of\n"
+    "processes' memory, and the snapshot that it goes back to.\n"
+    "\n"
+    "      --json                  a JSON array; sizes in bytes, created in seconds since 1970";
+
+static const char rm_help[] =
+    "remove snapshots\n"
+    "\n"
+    "Names, or paths with a '/'. Others that share files with them stay whole, sandboxes restored from them run on.";
+
 static const struct command commands[] = {
     { "run", cmd_run, "[OPTIONS] [--] COMMAND [ARG...]", run_help },
     { "exec", cmd_exec, "[OPTIONS] NAME [--] COMMAND [ARG...]", exec_help },
     { "ps", cmd_ps, "[--json] [NAME]", ps_help },
     { "kill", cmd_kill, "[--signal SIGNAL] NAME...", kill_help },
+    { "pause", cmd_pause, "NAME...", pause_help },
+    { "resume", cmd_resume, "NAME...", resume_help },
+    { "snapshot", cmd_snapshot, "[--stop] [--replace] [-o SNAPSHOT] NAME", snapshot_help },
+    { "restore", cmd_restore, "[OPTIONS] SNAPSHOT", restore_help },
+    { "fork", cmd_fork, "[OPTIONS] NAME", fork_help },
+    { "snapshots", cmd_snapshots, "[--json]", snapshots_help },
+    { "rm", cmd_rm, "SNAPSHOT...", rm_help },
     { "trace", cmd_trace, "[-e CALLS] [-o FILE] NAME | [-e CALLS] [-o FILE] [run's OPTIONS] -- COMMAND [ARG...]", trace_help },
     { "image", cmd_image, "build DIR|TAR|- -o FILE", image_help },
     { "version", cmd_version, "", "print the version" },
@@ -134,6 +214,6 @@ void print_help(FILE *f, const char *name)
     }
     fprintf(f, "Harena runs programs nobody has vetted in a sandbox with its own kernel.\n\nusage: harena COMMAND ...\n\n");
     for (size_t i = 0; i < ARRAY_COUNT(commands); i++)
-        fprintf(f, "  %-9s%.*s\n", commands[i].name, (int)strcspn(commands[i].help, "\n"), commands[i].help);
+        fprintf(f, "  %-10s%.*s\n", commands[i].name, (int)strcspn(commands[i].help, "\n"), commands[i].help);
     fprintf(f, "\n`harena COMMAND --help` tells more. Exit status 125: an error of harena's own.\n");
 }

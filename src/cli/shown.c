@@ -1,6 +1,6 @@
 /* What of the host a sandbox is shown: its root, the current directory, volumes. The default root: runtime/mounts.c. */
 #define _GNU_SOURCE
-#include "cli/run_options.h"
+#include "cli/options.h"
 #include "broker/secrets.h"
 #include <limits.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int parse_volume(struct options *o, const char *text)
+int run_options_volume(struct run_options *o, const char *text)
 {
     char *copy = strdupa(text), *target = strchr(copy, ':'), *mode, source[PATH_MAX];
     u32 flags = MOUNT_READONLY;
@@ -87,7 +87,7 @@ static const char *cwd_refusal(const char *cwd)
 }
 
 /* Default root: shows the current directory at its own place with throw-away writes. */
-static int mount_cwd(struct options *o)
+static int mount_cwd(struct run_options *o)
 {
     static char cwd[PATH_MAX];
     static const char *const shown[] = { "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32" };
@@ -104,7 +104,7 @@ static int mount_cwd(struct options *o)
             return fail(125, "-w %s: the current directory is not shown because %s; use --force-cwd, or -v to show a part of it",
                         o->workdir, why);
         bool own_place = o->workdir || o->volumes.count; /* who chose one need not be told */
-        if (o->config.verbose || (isatty(2) && !own_place))
+        if (!o->quiet && (o->config.verbose || (isatty(2) && !own_place)))
             fprintf(stderr, "harena: the current directory is not shown because %s; starting in an empty /tmp (see --force-cwd)\n", why);
         o->command.cwd = o->workdir ?: "/tmp";
         return 0;
@@ -119,28 +119,31 @@ static int mount_cwd(struct options *o)
     return 0;
 }
 
-/* Files in the current directory may be further names of secrets, here or in the home directory. */
-static void find_hidden(struct options *o)
+/* Files in the directories whose secrets are hidden may be further names of secrets, there or in the home directory. */
+void run_options_hidden(struct run_options *o, const struct harena_mount *mounts, u32 count)
 {
     static struct secret_inode list[256];
-    char cwd[PATH_MAX];
+    char dir[PATH_MAX];
     const char *home = getenv("HOME");
     bool hides = false;
-    for (u32 i = 0; i < o->mounts.count; i++)
-        hides |= o->mounts.list[i].hide_secrets;
-    if (!hides || !getcwd(cwd, sizeof(cwd)))
-        return;
-    secret_inodes(cwd, list, &o->config.hidden_count, ARRAY_COUNT(list));
-    if (home)
-        secret_inodes(home, list, &o->config.hidden_count, ARRAY_COUNT(list));
-    if (!strncmp(cwd, "/home/", 6) && strchr(cwd + 6, '/')) { /* sudo: the home of whoever works here */
-        *strchr(cwd + 6, '/') = 0;
-        secret_inodes(cwd, list, &o->config.hidden_count, ARRAY_COUNT(list));
+    o->config.hidden_count = 0;
+    for (u32 i = 0; i < count; i++) {
+        if (!mounts[i].hide_secrets || !mounts[i].source)
+            continue;
+        hides = true;
+        snprintf(dir, sizeof(dir), "%s", mounts[i].source);
+        secret_inodes(dir, list, &o->config.hidden_count, ARRAY_COUNT(list));
+        if (!strncmp(dir, "/home/", 6) && strchr(dir + 6, '/')) { /* sudo: the home of whoever works here */
+            *strchr(dir + 6, '/') = 0;
+            secret_inodes(dir, list, &o->config.hidden_count, ARRAY_COUNT(list));
+        }
     }
+    if (hides && home)
+        secret_inodes(home, list, &o->config.hidden_count, ARRAY_COUNT(list));
     o->config.hidden = &list[0].dev;
 }
 
-int build_mounts(struct options *o)
+int run_options_mounts(struct run_options *o, bool default_root)
 {
     static char source[PATH_MAX];
     const char *root = o->image ?: o->root;
@@ -156,17 +159,18 @@ int build_mounts(struct options *o)
         harena_mounts_add(&o->mounts, o->image ? MOUNT_IMAGE : MOUNT_HOSTFS, MOUNT_OVERLAY, "/", source);
         harena_mounts_system(&o->mounts);
         o->command.cwd = o->workdir ?: "/";
-    } else {
+    } else if (default_root) {
         harena_mounts_default_root(&o->mounts);
         harena_mounts_system(&o->mounts);
         if (mount_cwd(o))
             return 125;
-        find_hidden(o);
     }
+    o->first_volume = o->mounts.count;
     for (u32 i = 0; i < o->volumes.count; i++) {
         struct harena_mount *v = &o->volumes.list[i];
         harena_mounts_add(&o->mounts, v->kind, v->flags, v->target, v->source);
     }
+    run_options_hidden(o, o->mounts.list, o->mounts.count);
     o->config.mounts = o->mounts.list;
     o->config.mount_count = o->mounts.count;
     return 0;

@@ -37,6 +37,8 @@ struct harena_sandbox {
     char *views_dir[2]; /* of the packs of exec views, the system's and our own; NULL = none */
     int views;      /* socket to harena-views, -1 = not started */
     char *views_program;
+    struct harena_origin origin;
+    char *files; /* origin.c; NULL = none */
     char *kernel;   /* path of its binary */
     char *report;   /* of its panic, with names */
 };
@@ -59,11 +61,19 @@ int state_base(struct harena_error *err);
 int state_create(struct harena_sandbox *s, const char *name, int *listener, struct harena_error *err);
 int state_write_info(struct harena_sandbox *s, const char *const *argv);
 void state_remove(int base_fd, int dir_fd, const char *name);
+struct json_t;
+void limits_from_json(const struct json_t *o, struct harena_limits *l);
+
+/* The open directory of a running sandbox, by name or id. */
+int state_open(const char *name, struct harena_error *err);
 int state_connect(const char *name, struct harena_error *err);
 int state_empty_dir(int base_fd, struct harena_error *err);
 void state_sweep(int base_fd);
 
 void state_remove_unlocked(int base_fd, const char *name);
+
+/* origin.c */
+char *origin_files(const char *kernel, const struct harena_mount *mounts, u32 count);
 
 /* guard.c */
 #define GUARD_AFTER_MS 50
@@ -77,7 +87,7 @@ struct cgroup_limits { /* 0 = none */
     u32 cpus_milli;
     bool cpu_time; /* is to be counted */
 };
-extern const char *cgroup_top;
+extern const char *cgroup_top, *cgroup_own;
 void cgroup_create(struct harena_sandbox *s, const struct cgroup_limits *l);
 bool cgroup_add(struct harena_sandbox *s, pid_t pid);
 void cgroup_kill(char *const *paths, u32 count);

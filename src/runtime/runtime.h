@@ -68,6 +68,7 @@ struct harena_limits { /* 0 = none, or the default */
 
 struct harena_config {
     const struct harena_parts *parts; /* NULL = a new sandbox; else mounts must be those of the parts but for their sources */
+    const char *snapshot, *snapshot_id; /* that the parts are or go back to, for harena_origin(); NULL = none */
     struct harena_factory *factory; /* NULL = an exec of the broker */
     const char *name;     /* NULL = a random one */
     const char *hostname; /* NULL = the name */
@@ -173,6 +174,16 @@ struct harena_info {
 
 /* Running sandboxes of this user; the array is malloc'ed. Removes what dead ones left. Returns the count or -1. */
 int harena_list(struct harena_info **out, struct harena_error *err);
+
+/* Where a running sandbox comes from. Fails when its kernel or an image is not the file any more that it was started with: a snapshot
+ * would name the wrong ones. */
+struct harena_origin {
+    char snapshot[64], snapshot_id[33]; /* "" = none */
+    struct harena_limits limits;
+};
+int harena_origin(const char *name, struct harena_origin *out, struct harena_error *err);
+/* The guest kernel that new sandboxes get. */
+int harena_kernel_path(const char *libexec, char *out, size_t room, struct harena_error *err);
 
 /* ---- watching: src/runtime/watch.c ---- */
 

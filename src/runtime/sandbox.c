@@ -68,6 +68,9 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
     s->base_fd = state_base(err);
     if (s->base_fd < 0 || find_program(c->libexec, "harena-kernel", "../launch", kernel, err) < 0)
         goto fail;
+    s->files = c->anonymous ? NULL : origin_files(kernel, c->mounts, c->mount_count);
+    snprintf(s->origin.snapshot, sizeof(s->origin.snapshot), "%s", c->snapshot ?: "");
+    snprintf(s->origin.snapshot_id, sizeof(s->origin.snapshot_id), "%s", c->snapshot_id ?: "");
     s->kernel = strdup(kernel);
     if (c->anonymous)
         snprintf(s->name, sizeof(s->name), "%s", c->name ?: "harena");
@@ -398,6 +401,7 @@ void harena_close(struct harena_sandbox *s)
     if (s->init_pidfd >= 0)
         close(s->init_pidfd);
     views_close(s);
+    free(s->files);
     free(s->kernel);
     free(s->report);
     free(s->message);

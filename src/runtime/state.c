@@ -206,7 +206,7 @@ static json_t *limits_to_json(const struct harena_limits *l)
 
 static u64 number_of(const json_t *o, const char *key) { return json_integer_value(json_object_get(o, key)); }
 
-static void limits_from_json(const json_t *o, struct harena_limits *l)
+void limits_from_json(const struct json_t *o, struct harena_limits *l)
 {
     *l = (struct harena_limits){ .memory = number_of(o, "memory"), .files_memory = number_of(o, "files_memory"),
                                  .output = number_of(o, "output"), .cpu_time_ms = number_of(o, "cpu_time_ms"),
@@ -227,9 +227,11 @@ int state_write_info(struct harena_sandbox *s, const char *const *argv)
         json_array_append_new(command, json_string(*argv) ?: json_string("?"));
     for (u32 i = 0; i < s->cgroup_count; i++)
         json_array_append_new(cgroups, json_string(s->cgroups[i]));
-    json_t *info = json_pack("{s:s, s:s, s:i, s:I, s:o, s:o, s:o, s:o}", "name", s->name, "id", s->id, "pid", (int)s->broker, "created",
-                             (json_int_t)time(NULL), "command", command, "root", json_string(s->root) ?: json_string("?"),
-                             "cgroups", cgroups, "limits", limits_to_json(&s->limits));
+    json_t *info = json_pack("{s:s, s:s, s:i, s:I, s:o, s:o, s:o, s:o, s:s, s:s, s:o}", "name", s->name, "id", s->id, "pid",
+                             (int)s->broker, "created", (json_int_t)time(NULL), "command", command, "root",
+                             json_string(s->root) ?: json_string("?"), "cgroups", cgroups, "limits", limits_to_json(&s->limits),
+                             "snapshot", s->origin.snapshot, "snapshot_id", s->origin.snapshot_id, "files",
+                             json_string(s->files ?: "") ?: json_string("?"));
     int fd = openat(s->state_fd, "info.json", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     int result = fd >= 0 && info ? json_dumpfd(info, fd, JSON_COMPACT) : -1;
     if (fd >= 0)
@@ -319,6 +321,23 @@ int state_connect(const char *name, struct harena_error *err)
         fd = -1;
     }
     close(base);
+    return fd;
+}
+
+int state_open(const char *name, struct harena_error *err)
+{
+    struct by_id search = { .id = name };
+    int base = name_valid(name) ? state_base(err) : -1, fd = -1;
+    if (base >= 0) {
+        fd = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0)
+            walk(base, match_id, &search);
+        if (search.name[0])
+            fd = openat(base, search.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        close(base);
+    }
+    if (fd < 0)
+        harena_error_set(err, 125, "no running sandbox is named '%.64s'; `harena ps` lists them", name);
     return fd;
 }
 

@@ -10,11 +10,15 @@
 #include "fs/overlay/overlay.h"
 #include "fs/tmpfs/tmpfs.h"
 
+/* Kept in kernel state: named, so that a snapshot can say what it means (store/kernel.h). */
+static const char tmpfs_name[] = "tmpfs";
+static const char ramfs_name[] = "ramfs";
+
 long fs_init(void)
 {
-    long r = register_filesystem("tmpfs", tmpfs_mount);
+    long r = register_filesystem(tmpfs_name, tmpfs_mount);
     if (!r)
-        r = register_filesystem("ramfs", tmpfs_mount);
+        r = register_filesystem(ramfs_name, tmpfs_mount);
     if (!r)
         r = vfs_init();
     if (!r)

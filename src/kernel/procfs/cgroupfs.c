@@ -9,6 +9,9 @@
 #include "core/usage.h"
 #include "proc/cputime.h"
 
+/* Kept in kernel state: named, so that a snapshot can say what it means (store/kernel.h). */
+static const char cgroup2_name[] = "cgroup2";
+
 #define PERIOD_US 100000u
 
 static long number_or_max(struct strbuf *sb, u64 value)
@@ -164,5 +167,5 @@ long cgroupfs_mount(const char *source, u32 flags, const char *options, struct s
     (void)source;
     (void)flags;
     (void)options;
-    return pnode_mount("cgroup2", 0x63677270, &root_dir, out);
+    return pnode_mount(cgroup2_name, 0x63677270, &root_dir, out);
 }

@@ -12,6 +12,11 @@
 #include "core/kmalloc.h"
 #include "procfs/procfs.h"
 
+/* Kept in kernel state: named, so that a snapshot can say what it means (store/kernel.h). */
+static const char proc_name[] = "proc";
+static const char sysfs_name[] = "sysfs";
+static const char cgroup2_name[] = "cgroup2";
+
 #define DYNAMIC 4096u
 
 struct ptext {
@@ -434,7 +439,7 @@ static long proc_mount(const char *source, u32 flags, const char *options, struc
     (void)source;
     (void)flags;
     (void)options;
-    return pnode_mount("proc", 0x9fa0, &proc_root_dir, out);
+    return pnode_mount(proc_name, 0x9fa0, &proc_root_dir, out);
 }
 
 static u32 process_directory(const struct file *f)
@@ -447,7 +452,7 @@ static u32 process_directory(const struct file *f)
 long procfs_init(void)
 {
     pidfd_know_directories(process_directory);
-    long r = register_filesystem("proc", proc_mount);
-    r = r ? r : register_filesystem("sysfs", sysfs_mount);
-    return r ? r : register_filesystem("cgroup2", cgroupfs_mount);
+    long r = register_filesystem(proc_name, proc_mount);
+    r = r ? r : register_filesystem(sysfs_name, sysfs_mount);
+    return r ? r : register_filesystem(cgroup2_name, cgroupfs_mount);
 }

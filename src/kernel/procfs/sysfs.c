@@ -1,6 +1,9 @@
 /* A minimal /sys: what run-time systems look at to count processors, and the places where others are mounted. */
 #include "procfs/internal.h"
 
+/* Kept in kernel state: named, so that a snapshot can say what it means (store/kernel.h). */
+static const char sysfs_name[] = "sysfs";
+
 static long show_cpus(struct pnode *n, struct strbuf *sb)
 {
     (void)n;
@@ -37,5 +40,5 @@ long sysfs_mount(const char *source, u32 flags, const char *options, struct supe
     (void)source;
     (void)flags;
     (void)options;
-    return pnode_mount("sysfs", 0x62656572, &root_dir, out);
+    return pnode_mount(sysfs_name, 0x62656572, &root_dir, out);
 }

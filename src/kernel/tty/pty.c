@@ -20,6 +20,10 @@
 #include "tty/session.h"
 #include "tty/tty.h"
 
+/* Kept in kernel state: named, so that a snapshot can say what it means (store/kernel.h). */
+static const char pts_driver_name[] = "pts";
+static const char tty_name[] = "tty";
+
 #define PTS_MAX 1024u
 #define PTS_MAJOR 136u
 #define TTY_MAJOR 5u
@@ -416,9 +420,9 @@ long tty_init(void)
         u32 mode, minor;
     } nodes[] = {{"tty", 0666, 0}, {"console", 0620, 1}, {"ptmx", 0666, 2}, {"pts/ptmx", 0666, 2}};
 
-    long r = register_chrdev(PTS_MAJOR, 0, PTS_MAX, &pts_dev_fops, "pts");
+    long r = register_chrdev(PTS_MAJOR, 0, PTS_MAX, &pts_dev_fops, pts_driver_name);
     if (!r)
-        r = register_chrdev(TTY_MAJOR, 0, 3, &tty_dev_fops, "tty");
+        r = register_chrdev(TTY_MAJOR, 0, 3, &tty_dev_fops, tty_name);
     for (u32 i = 0; i < ARRAY_COUNT(nodes) && !r; i++) {
         r = dev_create(nodes[i].name, S_IFCHR | nodes[i].mode, makedev(TTY_MAJOR, nodes[i].minor));
         if (r == -EEXIST)

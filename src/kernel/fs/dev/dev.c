@@ -10,6 +10,10 @@
 #include "fs/tmpfs/tmpfs.h"
 #include "vfs/hooks.h"
 
+/* Kept in kernel state: named, so that a snapshot can say what it means (store/kernel.h). */
+static const char devtmpfs_name[] = "devtmpfs";
+static const char mem_name[] = "mem";
+
 
 #define MEM_MAJOR 1u
 enum { MEM_NULL = 3, MEM_ZERO = 5, MEM_FULL = 7, MEM_RANDOM = 8, MEM_URANDOM = 9 };
@@ -169,7 +173,7 @@ static long dev_tree(void)
         struct super_block *sb;
         r = tmpfs_mount("dev", 0, "mode=755", &sb);
         if (!r) {
-            sb->fstype = "devtmpfs";
+            sb->fstype = devtmpfs_name;
             sb->mounts = 1; /* stays when it is unmounted */
             for (u32 n = 0; n < ARRAY_COUNT(nodes) && !r; n++)
                 r = add_node(sb->root, nodes[n].name, nodes[n].mode,
@@ -270,6 +274,6 @@ long dev_remove(const char *path)
 
 long dev_init(void)
 {
-    long r = register_chrdev(MEM_MAJOR, 0, 16, &mem_fops, "mem");
-    return r ? r : register_filesystem("devtmpfs", devtmpfs_mount);
+    long r = register_chrdev(MEM_MAJOR, 0, 16, &mem_fops, mem_name);
+    return r ? r : register_filesystem(devtmpfs_name, devtmpfs_mount);
 }

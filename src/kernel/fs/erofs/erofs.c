@@ -13,6 +13,9 @@
 #include "core/dframe.h"
 #include "core/kmalloc.h"
 
+/* Kept in kernel state: named, so that a snapshot can say what it means (store/kernel.h). */
+static const char erofs_name[] = "erofs";
+
 #define EUCLEAN_ (-EUCLEAN)
 
 /* ---- data ---- */
@@ -373,7 +376,7 @@ static long check_super(struct erofs_sb *s, const struct erofs_super_block *d, u
 long erofs_open(const void *base, u64 size, u32 index, struct super_block **out)
 {
     struct erofs_super_block d;
-    struct super_block *sb = sb_alloc(&erofs_super_ops, "erofs", MS_RDONLY);
+    struct super_block *sb = sb_alloc(&erofs_super_ops, erofs_name, MS_RDONLY);
     struct erofs_sb *s = knew(struct erofs_sb);
     long r = -ENOMEM;
     if (!sb || !s)

@@ -12,6 +12,9 @@
 #include "base/string.h"
 #include "core/kmalloc.h"
 
+/* Kept in kernel state: named, so that a snapshot can say what it means (store/kernel.h). */
+static const char hostfs_name[] = "hostfs";
+
 #define DIR_BYTES_MAX (64u << 20)
 
 static const struct inode_ops host_dir_ops, host_inode_ops;
@@ -621,7 +624,7 @@ static const struct super_ops host_super_ops = {
 long hostfs_mount(u32 index, bool readonly, struct super_block **out)
 {
     struct wire_attr w;
-    struct super_block *sb = sb_alloc(&host_super_ops, "hostfs", readonly ? MS_RDONLY : 0);
+    struct super_block *sb = sb_alloc(&host_super_ops, hostfs_name, readonly ? MS_RDONLY : 0);
     struct host_sb *s = knew(struct host_sb);
     long r = -ENOMEM;
     if (!sb || !s)

@@ -18,6 +18,9 @@
 #include "core/kmalloc.h"
 #include "fs/tmpfs/tmpfs.h"
 
+/* Kept in kernel state: named, so that a snapshot can say what it means (store/kernel.h). */
+static const char overlay_name[] = "overlay";
+
 bool ovl_is_whiteout(const struct inode *i)
 {
     return S_ISCHR(i->mode) && i->rdev == 0;
@@ -213,7 +216,7 @@ static const struct super_ops ovl_super_ops = {.statfs = ovl_statfs, .free_inode
 
 long overlay_mount(struct super_block **lower, u32 count, struct super_block **out)
 {
-    struct super_block *sb = sb_alloc(&ovl_super_ops, "overlay", 0);
+    struct super_block *sb = sb_alloc(&ovl_super_ops, overlay_name, 0);
     struct ovl_sb *s = knew(struct ovl_sb);
     struct inode *lowers[OVL_LAYERS_MAX];
     u8 layer[OVL_LAYERS_MAX];

@@ -9,6 +9,9 @@
 #include "core/kmalloc.h"
 #include "core/kstate.h"
 
+/* Kept in kernel state: named, so that a snapshot can say what it means (store/kernel.h). */
+static const char tmpfs_name[] = "tmpfs";
+
 #define XATTR_SIZE_MAX_ 65536u
 
 static void tmp_free_inode(struct inode *i)
@@ -205,7 +208,7 @@ long tmpfs_mount(const char *source, u32 flags, const char *options, struct supe
 {
     u64 val;
     (void)source;
-    struct super_block *sb = sb_alloc(&tmp_super_ops, "tmpfs", flags & MS_RDONLY);
+    struct super_block *sb = sb_alloc(&tmp_super_ops, tmpfs_name, flags & MS_RDONLY);
     struct tmp_super *s = knew(struct tmp_super);
     if (!sb || !s)
         goto nomem;

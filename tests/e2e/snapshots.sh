@@ -1,0 +1,149 @@
+#!/bin/bash
+# Snapshots of real sandboxes: saving, going on, copies, differences, other builds, strangers, and that nothing is left.
+. "$(dirname "$0")/../lib/check"
+here=$src/../tests/e2e
+export HARENA_SNAPSHOTS=$work/store
+h() { timeout 60 "$HARENA" "$@"; }
+field() { "$HARENA" snapshots --json | python3 -c 'import json,sys
+print(*[s[sys.argv[2]] for s in json.load(sys.stdin) if s["name"] == sys.argv[1]])' "$1" "$2"; }
+
+# ---- a program with everything, driven through a fifo ----
+mkfifo in
+timeout 200 "$HARENA" run --name "$tag-a" -v "$here/programs/everything.py:/everything.py" -- python3 /everything.py <in >a.out 2>a.err &
+exec 5>in
+await a.out
+is 'the program is ready' 'ready' "$(cat a.out; cat a.err)"
+status 'snapshot' 0 "$HARENA" snapshot "$tag-a" -o first
+is 'snapshot says nothing' '' "$(cat out err)"
+status 'the name is taken' 125 "$HARENA" snapshot "$tag-a" -o first
+one_line 'the name is taken' 'first*exists already'
+echo 1 >&5
+for i in $(seq 50); do [ "$(wc -l <a.out)" -ge 2 ] && break; sleep 0.1; done
+is 'the sandbox goes on' 'good 1' "$(tail -1 a.out)"
+is 'restored' 'good x' "$(echo x | h restore first --name "$tag-b" 2>&1)"
+is 'restored, checked in full' 'good y' "$(echo y | h restore --verify first 2>&1)"
+is 'forked' 'good z' "$(echo z | h fork "$tag-a" 2>/dev/null)"
+is 'a name is printed' "$tag-c" "$(echo z | h fork "$tag-a" --name "$tag-c" 2>&1 >/dev/null)"
+
+# ---- kernel state has no addresses that another build cannot find ----
+is 'every address in kernel state has a name' '' "$(grep -- ' -$' store/first/symbols)"
+is 'no names that depend on the order of code' '' "$(grep -E '\.[0-9]+$|\.(isra|part|constprop)' store/first/symbols)"
+is 'no name is there twice in the kernel' '' "$(readelf -sW "$BUILD/src/launch/harena-kernel" | awk '
+  $4 == "FILE" { file = $8 } ($4 == "OBJECT" || $4 == "FUNC" || $4 == "NOTYPE") && $7 != "UND" { n[($5 == "LOCAL" ? file ":" : "") $8]++ }
+  END { for (i in n) if (n[i] > 1) print i }' | grep -Fxf <(awk '{ print $3 }' store/first/symbols))"
+
+# ---- another build: code and constants elsewhere, the same layout ----
+if ninja --version >/dev/null 2>&1 && [ -e "$BUILD/build.ninja" ]; then
+  mkdir other
+  cat >other/dummy.c <<'C'
+__attribute__((used)) static const char dummy_data[12345] = { 1 };
+__attribute__((used)) long dummy_function(long x)
+{
+    __asm__ volatile(".skip 7777, 0x90");
+    return x + dummy_data[x];
+}
+C
+  gcc -c -O1 -ffreestanding -fPIE -mno-red-zone -mgeneral-regs-only -fcf-protection=none -fno-asynchronous-unwind-tables other/dummy.c -o other/dummy.o
+  link=$(ninja -C "$BUILD" -t commands src/launch/harena-kernel | tail -1)
+  link=${link/-o src\/launch\/harena-kernel /-o $work/other/harena-kernel $work/other/dummy.o }
+  (cd "$BUILD" && eval "$link") && "$src/../tools/layout_hash" other/harena-kernel "$src/.." >other/harena-kernel.layout
+  cp "$BUILD/src/broker/harena-broker" "$BUILD/src/image/harena-views" other/
+  is 'the other build has the same layout' "$(grep layout "$BUILD/src/launch/harena-kernel.layout")" "$(grep layout other/harena-kernel.layout)"
+  is 'but another build id' 1 "$(diff "$BUILD/src/launch/harena-kernel.layout" other/harena-kernel.layout | grep -c '^< build')"
+  is 'restored on another build' 'good o' "$(echo o | HARENA_LIBEXEC=$work/other h restore first 2>&1)"
+  sed -i 's/^layout .*/layout 0123456789abcdef/' other/harena-kernel.layout
+  HARENA_LIBEXEC=$work/other status 'another layout' 125 "$HARENA" restore first
+  one_line 'another layout' 'first: *keeps its state differently'
+  objcopy --redefine-sym pipe_fops=other_fops other/harena-kernel
+  "$src/../tools/layout_hash" other/harena-kernel "$src/.." >other/harena-kernel.layout
+  HARENA_LIBEXEC=$work/other status 'a symbol is missing there' 125 "$HARENA" restore first
+  one_line 'a symbol is missing there' 'first: *kernel has pipe_fops*'
+fi
+
+# ---- what costs nothing is not stored again ----
+h restore first --name "$tag-d" <in >d.out 2>&1 &
+restored=$!
+sleep 1
+h exec "$tag-d" -- sh -c 'head -c 1000000 /dev/urandom >/tmp/more'
+status 'a snapshot of a restored sandbox' 0 "$HARENA" snapshot "$tag-d" -o second --stop
+is 'its parent' first "$(field second parent)"
+own=$(field second own)
+is "a megabyte costs about a megabyte ($own)" 1 $((own > 1000000 && own < 2600000))
+wait $restored
+like '--stop: the sandbox has ended' '*stopped by*' "$(cat d.out)"
+status 'the first is removed' 0 "$HARENA" rm first
+is 'the second is whole' 'good s' "$(echo s | h restore second --verify 2>&1)"
+status 'exec in a restored one sees its files' 0 "$HARENA" snapshots
+like 'listed' '*second *2/2*first*' "$(cat out)"
+
+# ---- strangers, and mounts ----
+mkdir data && echo hello >data/f
+mkfifo in3
+timeout 100 "$HARENA" run --name "$tag-e" -v "$work/data:/data:rw" -- sh -c 'echo up; read x; cat /data/f; pwd' <in3 >e.out 2>&1 &
+exec 6>in3
+await e.out
+status 'a snapshot with mounts' 0 "$HARENA" snapshot "$tag-e" -o mounted
+status 'a snapshot at a path' 0 "$HARENA" snapshot "$tag-e" -o ./moved.snap
+is 'our own: mounts are remembered' "hello $work" "$(cd / && echo | h restore mounted 2>&1 | tr '\n' ' ' | sed 's/ $//')"
+is 'our own at a path, too' "hello $work" "$(echo | h restore ./moved.snap 2>&1 | tr '\n' ' ' | sed 's/ $//')"
+cp -r --sparse=always store/mounted foreign
+status 'a copy: must be given' 125 "$HARENA" restore ./foreign
+one_line 'a copy: must be given' '/data*-v DIR:/data:rw'
+status 'given read-only is not enough' 125 "$HARENA" restore ./foreign -v "$work/data:/data"
+one_line 'given read-only is not enough' 'writes to the host at /data'
+mkdir other-data && echo other >other-data/f
+is 'given' "other $work" "$(echo | h restore ./foreign -v "$work/other-data:/data:rw" 2>&1 | tr '\n' ' ' | sed 's/ $//')"
+status 'given too much' 125 "$HARENA" restore ./foreign -v "$work/other-data:/data:rw" -v /usr:/nothing
+one_line 'given too much' '/nothing*leave'
+status 'elsewhere: the current directory must be given' 125 env -C / timeout 20 "$HARENA" restore "$work/foreign" -v "$work/other-data:/data:rw"
+one_line 'elsewhere: the current directory must be given' "-v DIR:$work:overlay"
+status 'a wrong root' 125 "$HARENA" restore ./foreign --root /
+one_line 'a wrong root' 'default*--root'
+python3 - foreign/manifest.json <<'P'
+import sys
+b = bytearray(open(sys.argv[1], 'rb').read())
+b[200] ^= 1
+open(sys.argv[1], 'wb').write(b)
+P
+status 'a damaged manifest' 125 "$HARENA" restore ./foreign
+one_line 'a damaged manifest' 'damaged'
+echo >&6
+exec 6>&-
+
+# ---- fork in numbers, pause ----
+mkdir logs
+timeout 100 "$HARENA" run --name "$tag-f" -- sh -c 'i=0; while [ $i -lt 40 ]; do echo $i; i=$((i + 1)); sleep 0.1; done' >f.out 2>&1 &
+await f.out
+h fork "$tag-f" -n 5 --name "$tag-g" --output logs >names 2>&1
+is 'names' "$tag-g-1 $tag-g-2 $tag-g-3 $tag-g-4 $tag-g-5" "$(tr '\n' ' ' <names | sed 's/ $//')"
+is 'each went on to its end' '39 39 39 39 39' "$(tail -qn1 logs/*.out | tr '\n' ' ' | sed 's/ $//')"
+timeout 100 "$HARENA" run --name "$tag-h" -- sh -c 'i=0; while [ $i -lt 30 ]; do echo $i; i=$((i + 1)); sleep 0.1; done' >h.out 2>&1 &
+await h.out
+status 'pause' 0 "$HARENA" pause "$tag-h"
+sleep 0.3; before=$(wc -l <h.out); sleep 1
+is 'nothing happens' "$before" "$(wc -l <h.out)"
+is 'a snapshot of a paused one' 0 "$(h snapshot "$tag-h" -o paused >/dev/null 2>&1; echo $?)"
+sleep 0.5
+is 'still nothing happens' "$before" "$(wc -l <h.out)"
+status 'resume' 0 "$HARENA" resume "$tag-h"
+sleep 1
+is 'it goes on' 1 $(($(wc -l <h.out) > before))
+is 'detached copies' 2 "$(h fork "$tag-h" -d -n 2 --timeout 20s | wc -l)"
+
+# ---- errors ----
+for c in snapshot fork pause resume; do
+  status "$c of nothing" 125 "$HARENA" $c no-such
+  one_line "$c of nothing" "no-such"
+done
+for c in restore rm; do
+  status "$c of nothing" 125 "$HARENA" $c no-such
+  one_line "$c of nothing" "no-such*harena snapshots"
+done
+status 'restore -t' 125 "$HARENA" restore second -t
+one_line 'restore -t' 'no terminal'
+status 'an unknown option' 125 "$HARENA" restore second --workdir /
+one_line 'an unknown option' '--workdir'
+exec 5>&-
+wait
+nothing_left 'at the end'
+finish
