@@ -76,6 +76,25 @@ is 'the second is whole' 'good s' "$(echo s | h restore second --verify 2>&1)"
 status 'exec in a restored one sees its files' 0 "$HARENA" snapshots
 like 'listed' '*second *2/2*first*' "$(cat out)"
 
+# ---- generations: levels pile up, then a snapshot is whole again ----
+parent=second
+for n in 3 4 5 6; do
+  mkfifo in.$n
+  h restore $parent --name "$tag-n$n" <in.$n >n.out 2>&1 &
+  restored=$!
+  exec 7>in.$n
+  echo $n >&7
+  await n.out
+  h snapshot "$tag-n$n" -o "n$n" --stop 2>&1
+  exec 7>&-
+  wait $restored
+  parent=n$n
+done
+is 'levels of generations' '3 4 1 2' "$(for n in 3 4 5 6; do field n$n page_levels; done | tr '\n' ' ' | sed 's/ $//')"
+is 'the last is whole' 'good t' "$(echo t | h restore n6 --verify 2>&1)"
+status 'all but the last are removed' 0 "$HARENA" rm n3 n4 n5
+is 'the last is still whole' 'good t' "$(echo t | h restore n6 --verify 2>&1)"
+
 # ---- strangers, and mounts ----
 mkdir data && echo hello >data/f
 mkfifo in3
