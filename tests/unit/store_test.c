@@ -651,7 +651,7 @@ static void test_at_once(void **state)
         if (pids[who])
             continue;
         ok(store_open_at(path_of("", NULL), &store, &err));
-        for (u32 i = 0; i < rounds(60); i++) {
+        for (u32 i = 0; i < rounds(60) * (who >= 2 && who < 5 ? 5 : 1); i++) {
             struct store_loaded *l = NULL;
             struct store_save o = saving("busy", &p);
             o.replace = i % 2;
