@@ -70,7 +70,19 @@ is 'its parent' first "$(field second parent)"
 own=$(field second own)
 is "a megabyte costs about a megabyte ($own)" 1 $((own > 1000000 && own < 2600000))
 wait $restored
-like '--stop: the sandbox has ended' '*stopped by*' "$(cat d.out)"
+like '--stop: the sandbox has ended' '*killed by*' "$(cat d.out)"
+mkdir -p full/store && mount -t tmpfs -o size=200k,mode=700 none full/store 2>/dev/null && {
+  h restore second --name "$tag-s" <in >s.out 2>&1 &
+  sleep 1
+  status '--stop on a full disk' 125 env HARENA_SNAPSHOTS="$work/full/store" "$HARENA" snapshot "$tag-s" --stop
+  one_line '--stop on a full disk' 'No space left'
+  is 'nothing is left of it' '' "$(ls full/store)"
+  echo still >&5
+  await s.out
+  is 'the sandbox goes on' 'good still' "$(cat s.out)"
+  umount full/store
+  "$HARENA" kill "$tag-s"
+}
 status 'the first is removed' 0 "$HARENA" rm first
 is 'the second is whole' 'good s' "$(echo s | h restore second --verify 2>&1)"
 status 'exec in a restored one sees its files' 0 "$HARENA" snapshots
