@@ -337,6 +337,7 @@ void stream_close(struct broker *b, struct stream *s);
 /* limits.c */
 int limits_begin(struct broker *b);
 int limits_check(struct broker *b, int wait_ms);
+bool limits_need_proc(const struct broker *b);
 u64 limits_output_room(const struct broker *b);
 void limits_take_memory(void);
 void limits_usage(struct broker *b, struct wire_usage *u);

@@ -1,10 +1,12 @@
 /* What the broker itself may open, held by the host: the directories and files it was given, and nothing else, also if it were
  * taken over. Its filter cannot see paths, so this is Landlock's part (Linux 5.19 on, where renames between directories can be
  * allowed): a rule for each mount, with the rights the mount has. Descriptors that are open already or come on the link are not
- * concerned. A broker started by root also has an empty root directory (setup_drop). Format: linux/landlock.h, landlock(7). */
+ * concerned. Where no cgroup counts the sandbox's memory or time (limits.c), /proc can be read, too, but for what the host shows to
+ * tracers only (memory, environment, descriptors): Landlock keeps us from that, of processes that are not our own. A broker started by root also has an empty root directory (setup_drop). Format: linux/landlock.h, landlock(7). */
 #define _GNU_SOURCE
 #include "broker/broker.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -57,6 +59,11 @@ int confine(struct broker *b)
         result = allow(rules, b->fs.mounts[i].root, mount_rights(&b->fs.mounts[i]) & handled);
     if (!result && b->lock_fd >= 0)
         result = allow(rules, b->lock_fd, REMOVE_FILE);
+    if (!result && limits_need_proc(b)) {
+        int proc = openat(b->fs.proc_fd, "../..", O_PATH | O_CLOEXEC);
+        result = proc < 0 ? -errno : allow(rules, proc, READ_FILE | READ_DIR);
+        close(proc);
+    }
     if (!result && syscall(RESTRICT_SELF, rules, 0) < 0)
         result = -errno;
     close(rules);

@@ -124,6 +124,7 @@ struct ctl_config {
 #define CTL_CONFIG_CGROUP 2u /* the limits hold without the broker's help */
 #define CTL_CONFIG_REQUIRE_LAYERS 4u
 #define CTL_CONFIG_NO_PATCH 8u
+#define CTL_CONFIG_CGROUP_PIDS 512u /* the count of processes */
 #define CTL_CONFIG_CGROUP_CPU 256u /* the share of processors holds without the broker's help */
 
 #define CTL_CONFIG_RESTORE 16u

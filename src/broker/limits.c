@@ -249,6 +249,13 @@ static void look_at_processes(struct broker *b, struct look *l)
 
 /* ---- looking ---- */
 
+/* Is there something that only /proc tells? */
+bool limits_need_proc(const struct broker *b)
+{
+    const struct ctl_config *c = b->config;
+    return (c->memory_max && !(c->flags & CTL_CONFIG_CGROUP)) || (c->cpu_time_ms && b->limits.time_fd < 0);
+}
+
 static void check_cpu_time(struct broker *b, u64 used_ns)
 {
     u64 ms = b->config->cpu_time_ms;

@@ -97,10 +97,9 @@ static void send_done(struct broker *b, struct client *c)
             m->tty = b->sessions[i].tty;
     memcpy(m + 1, (u8 *)cfg + cfg->mounts_off, mounts);
     struct ctl_header h = { .type = CTL_BASE, .size = sizeof(h), .total = sizeof(h) };
-    if (below && fds_send(c->source.fd, &(struct iovec){ &h, sizeof(h) }, 1, b->base_fd, MIN(below, (u32)FDS_MAX),
-                                  MSG_DONTWAIT) < 0)
-        return;
-    client_send(c, CTL_FROZEN, (u8 *)m + sizeof(m->h), total - sizeof(m->h));
+    if (!below || fds_send(c->source.fd, &(struct iovec){ &h, sizeof(h) }, 1, b->base_fd, MIN(below, (u32)FDS_MAX),
+                                   MSG_DONTWAIT) >= 0)
+        client_send(c, CTL_FROZEN, (u8 *)m + sizeof(m->h), total - sizeof(m->h));
     free(m);
 }
 

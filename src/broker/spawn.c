@@ -278,6 +278,9 @@ int spawn_zygote(struct broker *b, char *layers, size_t layers_size)
                  b->pid_namespace || scope_signals(false) ? ""
                      : "no Landlock scope: the guest can send SIGURG to processes of its user\n",
                  c.root ? "" : "no empty root directory: only the filter keeps the guest from files\n");
+        if (!c.become && !(b->config->flags & CTL_CONFIG_CGROUP_PIDS))
+            strncat(layers, "no count of processes on the host's side: a guest that broke its kernel makes as many as this user may\n",
+                    layers_size - strlen(layers) - 1);
         if (b->was_root && !b->outer_uid)
             strncat(layers, "no uid of its own: guest and broker run as root\n", layers_size - strlen(layers) - 1);
     }

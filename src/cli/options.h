@@ -24,6 +24,8 @@ struct run_options {
 
 /* Leaves what is no option at argv[optind]. Returns 0 or an exit status. */
 int run_options_parse(struct run_options *o, const char *command, u32 who, int argc, char **argv);
+/* shown.c: one -v. Returns 0 or an exit status after a message. */
+int run_options_volume(struct run_options *o, const char *text);
 /* Fills mounts from --image, --root, -v; the default root and the current directory when neither is given and default_root. */
 int run_options_mounts(struct run_options *o, bool default_root);
 

@@ -81,7 +81,7 @@ bool parse_thousandths(const char *text, u32 *out)
     double v = strtod(text, &end);
     if (!isdigit((unsigned char)text[0]) || *end || !(v >= 0.01 && v <= HARENA_CPUS_MAX))
         return false;
-    *out = v * 1000 + 0.5;
+    *out = v * 1000 + 0.001; /* 0.29 * 1000 is a little less than 290 */
     return true;
 }
 

@@ -26,6 +26,7 @@ long host_futex_wake(u32 *word, int count);
 void host_doorbell(u32 request);
 u64 host_clock(int clock_id); /* ns; CLOCK_REALTIME, MONOTONIC, BOOTTIME, (thread|process) cpu time of the caller */
 void host_yield(void);
+bool host_exists(u32 host_pid, u32 host_tid); /* a thread of the sandbox; it is kicked */
 void host_kick(u32 host_pid, u32 host_tid); /* tgkill(SIGURG) to a carrier of any stub of this sandbox */
 noreturn_fn void host_exit_process(int code);
 

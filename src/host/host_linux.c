@@ -47,6 +47,7 @@ void host_doorbell(u32 request)
         ;
 }
 void host_kick(u32 host_pid, u32 host_tid) { RAW3(__NR_tgkill, host_pid, host_tid, SIGURG); }
+bool host_exists(u32 host_pid, u32 host_tid) { return RAW3(__NR_tgkill, host_pid, host_tid, SIGURG) != -ESRCH; }
 void host_yield(void) { RAW0(__NR_sched_yield); }
 
 u64 host_clock(int clock_id)

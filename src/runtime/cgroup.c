@@ -23,7 +23,7 @@
 
 #define PERIOD_US 100000u
 
-const char *cgroup_top = "/sys/fs/cgroup"; /* tests have their own */
+const char *cgroup_top = "/sys/fs/cgroup", *cgroup_own = "/proc/self/cgroup"; /* tests have their own */
 
 static bool write_text(const char *dir, const char *file, const char *text)
 {
@@ -84,7 +84,7 @@ static bool read_keyed(const char *dir, const char *file, const char *key, u64 *
 /* Our own path in the hierarchy that has the controller (version 1), or in the unified one (controller NULL). */
 static bool own_path(const char *controller, char *out, size_t size)
 {
-    FILE *f = fopen("/proc/self/cgroup", "re");
+    FILE *f = fopen(cgroup_own, "re");
     char line[PATH_MAX];
     bool found = false;
     while (f && !found && fgets(line, sizeof(line), f)) {
@@ -112,8 +112,10 @@ static bool keep(struct harena_sandbox *s, const char *path)
 {
     if (s->cgroup_count == CGROUP_MAX)
         return false;
-    s->cgroups[s->cgroup_count] = strdup(path);
-    return s->cgroups[s->cgroup_count] && ++s->cgroup_count;
+    char *copy = strdup(path);
+    if (copy)
+        s->cgroups[s->cgroup_count++] = copy;
+    return copy != NULL;
 }
 
 /* mkdir, also when a dead sandbox has left it. */
@@ -249,7 +251,7 @@ void cgroup_create(struct harena_sandbox *s, const struct cgroup_limits *l)
     for (u32 bit = 1; bit <= CGROUP_CPU_TIME; bit <<= 1)
         if ((want & ~s->held & bit) && create_v1(s, bit, l))
             s->held |= bit;
-    if (s->held && access("/sys/fs/cgroup/unified", F_OK) == 0 && create_v2(s, "/unified", CGROUP_CPU_TIME, l))
+    if (s->held && create_v2(s, "/unified", CGROUP_CPU_TIME, l))
         s->held |= want & CGROUP_CPU_TIME;
 }
 

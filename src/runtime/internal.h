@@ -87,7 +87,7 @@ struct cgroup_limits { /* 0 = none */
     u32 cpus_milli;
     bool cpu_time; /* is to be counted */
 };
-extern const char *cgroup_top;
+extern const char *cgroup_top, *cgroup_own;
 void cgroup_create(struct harena_sandbox *s, const struct cgroup_limits *l);
 bool cgroup_add(struct harena_sandbox *s, pid_t pid);
 void cgroup_kill(char *const *paths, u32 count);
@@ -116,5 +116,14 @@ int message_send(int fd, void *message, u32 size, const int *fds, u32 fd_count, 
 int message_receive_fds(int fd, u8 **out, int *fds, u32 max, u32 *fd_count, struct harena_error *err);
 int message_receive(int fd, u8 **out, int *passed, struct harena_error *err); /* *passed: a descriptor that came, or -1; NULL = none is wanted */
 int stdio_fresh(int fd, bool write);
+
+/* config.c: a message that grows; zero-initialise, free data. Both return where the addition lies. */
+struct block {
+    u8 *data;
+    u32 size, room;
+};
+u32 block_add(struct block *b, const void *data, u32 size); /* data NULL: zeroes */
+u32 block_string(struct block *b, const char *s);
+int send_config(struct harena_sandbox *s, const struct harena_config *c, const char *kernel, int listener, struct harena_error *err);
 
 #endif

@@ -80,7 +80,7 @@ static void client_speaks(u32 i)
     at += n;
     left -= n;
     n += sizeof(*h);
-    *h = (struct ctl_header){ .type = 1 + how / 16 % 9, .size = n, .total = n };
+    *h = (struct ctl_header){ .type = 1 + how / 16 % 12, .size = n, .total = n };
     if (h->type == CTL_RUN && how & 2 && n >= sizeof(struct ctl_run)) { /* one that starts */
         struct ctl_run *r = (void *)m;
         r->argc = 1 + r->argc % 3;
@@ -92,7 +92,10 @@ static void client_speaks(u32 i)
         h->flags = CTL_MORE, h->total = n + byte() * 64;
     if (how & 8)
         ((u32 *)h)[byte() % 4] ^= 1u << byte() % 32;
-    packet(i, m, MIN(n, CTL_PACKET_MAX), byte() % 4 == 0 ? byte() % 4 : h->type == CTL_RUN ? 3 : 0);
+    bool with = h->type == CTL_RUN || h->type == CTL_ATTACH || (h->type == CTL_FREEZE && how & 2);
+    if (with && h->type == CTL_FREEZE)
+        ((struct ctl_number *)h)->number = FREEZE_COPY | (byte() & 1 ? CTL_FREEZE_STOP : 0);
+    packet(i, m, MIN(n, CTL_PACKET_MAX), byte() % 4 == 0 ? byte() % 4 : with ? 3 : 0);
     control_event(&b, &b.clients[i]);
 }
 
@@ -102,7 +105,7 @@ static void guest_speaks(u8 what)
     struct {
         struct wire_request q;
         u8 room[300];
-    } m = { .q = { .op = what % 8, .arg = { byte() % 8, byte(), byte() & 1 ? -(u64)byte() : 0, byte() } } };
+    } m = { .q = { .op = what % 12, .arg = { byte() % 2 ? b.freeze.number : byte() % 8, byte(), byte() & 1 ? -(u64)byte() : 0, byte() } } };
     m.q.size = MIN((size_t)byte(), left);
     memcpy(m.q.data, at, m.q.size);
     at += m.q.size;
@@ -157,6 +160,8 @@ static void run_script(void)
     b.zygote.fd = b.listener.fd = b.control.fd = -1;
     b.config = &config;
     b.link = &b.clients[0];
+    b.booted = true;
+    b.freeze = (struct freeze){ .fd = { -1, -1, -1 } };
     add_client(0, true);
     add_client(1, false);
     script();
@@ -167,6 +172,9 @@ static void run_script(void)
             close(far_end[i]);
         far_end[i] = 0;
     }
+    for (u32 i = 0; i < 3; i++)
+        if (b.freeze.fd[i] >= 0)
+            close(b.freeze.fd[i]);
     for (u32 i = 0; i < BROKER_SESSION_MAX; i++) {
         for (u32 k = 0; k < 3 && b.sessions[i].state; k++)
             stream_close(&b, &b.sessions[i].stream[k]);
@@ -200,7 +208,9 @@ static void run_config(void)
         memcpy(p, "/tmp", 4);
     add_client(0, true);
     b.link = &b.clients[0];
+    b.freeze = (struct freeze){ .fd = { -1, -1, -1 } };
     packet(0, m, n, 1 + 2 * (n & 1));
+    b.views[0].fd = b.views[1].fd = -1; /* when the mounts are wrong, they are never opened */
     if (control_recv_config(&b) == 0) {
         struct ctl_config *got = b.config;
         b.lock_fd < 0 ?: close(b.lock_fd);

@@ -5,7 +5,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib/check"
 chmod 755 .
 mkdir -m 755 bin
-gcc -O1 -I"$src" -o bin/attack "$here/attack.c" && gcc -O1 -I"$src" -o bin/attack_host "$here/attack_host.c" &&
+gcc -O1 -I"$src" -o bin/attack "$here/attack.c" && gcc -O1 -I"$src" -DREACHABLE="$(grep '^[a-z]' "$src/host/hostabi.tbl" | sed 's/.*/__NR_&,/' | tr -d '\n')" -o bin/attack_host "$here/attack_host.c" &&
   gcc -O1 -o bin/witness "$here/witness.c" && gcc -O1 -o bin/deny "$here/deny.c" && gcc -O1 -o bin/swap "$here/swap.c" ||
   { echo 'needs gcc'; exit 77; }
 : >got
@@ -122,6 +122,24 @@ $root && held outside/descriptors [ -n "$broker" -a -z "$fds" ]
 held outside/capabilities [ -n "$broker" -a -z "$caps" ]
 held outside/filter [ -n "$broker" -a -z "$seccomp" ]
 held outside/broker-capabilities [ "$(grep CapEff /proc/"$broker"/status)" = "$(printf 'CapEff:\t0000000000000000')" ]
+# speculation: no control weaker than this process has by the host's default; store bypass closed where the host can
+spec() { awk -F '\t' -v k="$2" '$1 == k ":" { print $2 }' "/proc/$1/status"; }
+weaker=''
+for p in $(children "$broker"); do
+  own=$(spec self Speculation_Store_Bypass) its=$(spec "$p" Speculation_Store_Bypass)
+  case "$own/$its" in 'thread vulnerable/thread '*mitigated) ;; 'thread vulnerable/'*) weaker+=" $its" ;; "$its/$own") ;; *) [ "$own" = "$its" ] || weaker+=" $its" ;; esac
+  [ "$(spec self SpeculationIndirectBranch)" = "$(spec "$p" SpeculationIndirectBranch)" ] || weaker+=' indirect'
+done
+held outside/speculation [ -n "$broker" -a -z "$weaker" ]
+h kill "$tag-p"
+settle
+rm -f up
+h run --name "$tag-p" --memory 64M sh -c 'echo up; sleep 20' >up 2>/dev/null &
+await up
+broker=$(broker_of "$tag-p")
+# what the broker does for a guest is on the guest's account
+where=$(cat /proc/"$broker"/cgroup) theirs=$(for p in $(children "$broker"); do cat /proc/"$p"/cgroup; done | sort -u)
+held outside/broker-in-the-cgroup [ -n "$broker" -a "$(sort <<<"$where")" = "$theirs" ]
 h kill "$tag-p"
 settle
 
@@ -140,6 +158,28 @@ if $root; then
   held between/no-shared-files [ -s files-one -a -s files-two -a -z "$(comm -12 files-one files-two)" ]
 fi
 h kill "$tag-p"
+settle
+# two made from one snapshot: the pages they share are sealed against writing
+mkdir -m 755 libexec
+cp "$BUILD/src/broker/harena-broker" "$BUILD/src/launch/harena-kernel" libexec/
+gcc -O1 -w -I"$src" -o clone "$here/../snapshot/clone.c" "$BUILD"/src/runtime/libruntime.a "$BUILD"/src/image/libpack.a -ljansson
+rm -f up
+h run --name "$tag-p" sh -c 'echo up; sleep 6' >up 2>/dev/null &
+await up
+for i in 1 2; do HARENA_LIBEXEC=$work/libexec timeout 30 ./clone "$tag-p" $i 1 >"clone-$i" 2>&1 & done
+sleep 3
+clones='' open=''
+for p in /proc/[0-9]*; do
+  [ "$(readlink "$p/exe" 2>/dev/null)" = "$work/libexec/harena-broker" ] && [ "$(cat "$p/comm")" = harena-kernel ] || continue
+  for f in "$p"/fd/*; do
+    n=${f##*/}
+    [ "$n" -le 2 ] && continue
+    clones+=" $n"
+    grep -q '^flags:.*[12]$' "$p/fdinfo/$n" || continue
+    python3 -c 'import fcntl, os, sys; sys.exit(not fcntl.fcntl(os.open(sys.argv[1], os.O_RDONLY), 1034) & 8)' "$f" || open+=" $n"
+  done
+done 2>/dev/null
+$root && held between/clones-share-nothing-writable [ -n "$clones" -a -z "$open" ]
 settle
 for how in plain no-userns; do
   [ $how = plain ] && run=(h run) || run=("$work/bin/deny" u timeout 60 "$HARENA" run)
@@ -197,6 +237,20 @@ h run --name "$tag-storm" "${with_volumes[@]}" -- /w/attack storm >out 2>/dev/nu
 await out
 sleep 1
 held limits/storm-then-kill timeout 5 "$HARENA" kill "$tag-storm"
+settle
+rm -f out
+h run --name "$tag-many" -- sh -c 'echo up; read x' <> <(:) >out 2>/dev/null &
+await out
+for i in $(seq 20); do timeout 20 "$HARENA" exec "$tag-many" sleep 10 >/dev/null 2>"refused-$i" & done
+sleep 2
+held limits/sessions-refused [ "$(cat refused-* | grep -c 'too many sessions')" -ge 4 ]
+held limits/sessions-then-kill timeout 5 "$HARENA" kill "$tag-many"
+settle
+# many sandboxes at once
+for i in $(seq 40); do timeout 60 "$HARENA" run --name "$tag-n$i" sleep 30 >/dev/null 2>&1 & done
+for i in $(seq 100); do [ "$("$HARENA" ps | grep -c "$tag-n")" -ge 40 ] && break; sleep 0.2; done
+held limits/many-sandboxes [ "$("$HARENA" ps | grep -c "$tag-n") $(h run echo one more)" = '40 one more' ]
+for i in $(seq 40); do timeout 10 "$HARENA" kill "$tag-n$i" & done
 settle
 h run --timeout 1s sh -c 'yes & yes >&2' >/dev/null 2>&1
 held limits/output-flood [ $? = 124 ]
@@ -261,7 +315,7 @@ done
 # ---- the list ----
 sed -e '/^#/d' -e '/^$/d' "$here/attacks.list" | sort >wanted
 for p in plain no-openat2 no-userns no-userns-user; do sed -n "s|^guest/|$p/|p" wanted; done | cat - <(grep -v '^guest/' wanted) | sort >all
-$root || { grep -v -e '^no-userns-user/' -e '^limits/user' -e '^limits/memory-not' -e '^between/no-shared' -e '^between/no-userns-user' -e '^outside/descriptors' all >some; mv some all; }
+$root || { grep -v -e '^no-userns-user/' -e '^limits/user' -e '^limits/memory-not' -e '^between/no-shared' -e '^between/clones' -e '^between/no-userns-user' -e '^outside/descriptors' all >some; mv some all; }
 sort got >sorted
 diff all sorted >differ
 is 'the corpus of attacks' '' "$(cat differ)"

@@ -69,18 +69,20 @@ int main(void)
     }
     puts("waits");
     fflush(stdout);
-    nanosleep(&wait, NULL); /* the test stops and continues the process meanwhile */
+    nanosleep(&wait, NULL); /* the test stops and continues the process meanwhile, and takes a snapshot */
     return 0;
 }
 C
 gcc -O1 -pthread -w -o work work.c || exit 1
+# a snapshot is taken of it, too (into nothing)
+gcc -O1 -w -I"$src" -o clone "$here/../snapshot/clone.c" "$BUILD"/src/runtime/libruntime.a "$BUILD"/src/image/libpack.a -ljansson || exit 1
 cat >all.sh <<'S'
 /w/work
 for i in 1 2 3; do ls /usr/bin | sort | tail -n 3; done
 python3 -c 'import threading; t = [threading.Thread(target=sum, args=(range(10000),)) for i in range(4)]; [x.start() for x in t]; [x.join() for x in t]' 2>/dev/null
 S
 calls=$(grep '^[a-z]' "$src/host/hostabi.tbl" | tr '\n' ,)clone3,fork,vfork
-timeout 120 strace -f -X raw -e "trace=$calls" -o trace "$HARENA" run -v "$work:/w" sh /w/all.sh >out 2>err &
+timeout 120 strace -f -X raw -e "trace=$calls" -o trace "$HARENA" run --name "$tag-c" -v "$work:/w" sh /w/all.sh >out 2>err &
 run=$!
 await out
 sleep 0.5
@@ -90,6 +92,8 @@ for p in $(awk '/mmap\(0x7effd0000000,/ { print $1; exit }' trace) $(awk '{ prin
     [ "$(cat "/proc/$p/comm")" = harena-kernel ] && stopped+=" $p"
 done
 kill -STOP $stopped; sleep 0.3; kill -CONT $stopped
+timeout 60 ./clone "$tag-c" 0 0
+is 'a snapshot of it' 0 $?
 wait $run
 is 'the traced run ends well' 0 $?
 is 'rules of the host interface nobody needs' '' "$(python3 "$here/host_calls.py" "$src/host/hostabi.tbl" trace "$src" 2>counts)"

@@ -41,7 +41,8 @@ static void add_mount(struct broker *b, const char *path, u32 flags)
 
 static void act(void)
 {
-    static struct broker b = { .lock_fd = -1 };
+    static struct ctl_config config;
+    static struct broker b = { .lock_fd = -1, .config = &config };
     hostfs_init(&b.fs);
     add_mount(&b, "rw", 0);
     add_mount(&b, "ro", MOUNT_READONLY);

@@ -8,6 +8,7 @@
 #include "base/string.h"
 #include "core/kmalloc.h"
 #include "core/panic.h"
+#include "host/host.h"
 #include "mm/mm.h"
 #include "proc/cred.h"
 #include "proc/futex.h"
@@ -26,12 +27,21 @@ static struct tgroup *next_group(struct tgroup *g)
     return NULL;
 }
 
+/* It may also have died before it could take the mark: between the host's clone and alive_begin(). */
+static bool is_dead(const struct task *t)
+{
+    u32 tid = atomic_load(&t->core.host_tid);
+    if (mutex_died(&t->core.alive))
+        return true;
+    return !atomic_load_relaxed(&t->core.alive.word) && tid && !host_exists(t->core.host_pid ? t->core.host_pid : tid, tid);
+}
+
 static struct task *find_dead_locked(void)
 {
     struct task *t;
     for (struct tgroup *g = next_group(tgroup_find_locked(INIT_PID)); g; g = next_group(g))
         list_for_each(t, &g->tasks, tg_link)
-            if (mutex_died(&t->core.alive))
+            if (is_dead(t))
                 return t;
     return NULL;
 }
@@ -81,7 +91,7 @@ void tasks_reap_dead(void)
         mutex_lock(&tasklist_lock);
         struct task *t = find_dead_locked();
         if (t)
-            memset(&t->core.alive, 0, sizeof(t->core.alive));
+            memset(&t->core.alive, 0, sizeof(t->core.alive)), t->core.host_tid = 0;
         mutex_unlock(&tasklist_lock);
         if (!t)
             return;

@@ -1,0 +1,61 @@
+#!/bin/bash
+# Snapshots of running programs at random instants: the sandbox and the one made from its snapshot both come to the right end. And freezing
+# at random instants, thousands of times, while the system-call tests run.
+#
+# SNAPSHOT_ROUNDS  instants of each program (3); SNAPSHOT_PROGRAMS: only these
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../lib/check"
+programs=$here/../snapshot/programs
+rounds=${SNAPSHOT_ROUNDS:-3}
+mkdir lib && ln -s "$BUILD"/src/broker/harena-broker "$BUILD"/src/launch/harena-kernel "$BUILD"/src/image/harena-views lib/
+export HARENA_LIBEXEC=$work/lib
+
+with() { # FILE: the interpreter
+  case $1 in *.py) echo python3 ;; *.sh) echo bash ;; *.js) echo node ;; esac
+}
+
+instants() { # FILE
+  local f=$1 i=0 bad=0 made=0 expected ms t
+  command -v "$(with "$f")" >/dev/null || { echo "ok - $f # skip: $(with "$f") is not here"; return; }
+  [ "$f" != redis.py ] || command -v redis-server >/dev/null || { echo "ok - $f # skip: redis-server is not here"; return; }
+  expected=$(mkdir -p native && cd native && unshare -m sh -c 'mount -t tmpfs t /tmp && exec timeout 100 "$@"' sh "$(with "$f")" "$programs/$f" 2>&1)
+  t=$(date +%s%N)
+  is "$f" "$expected" "$(timeout 100 "$HARENA" run -v "$programs:/p" -- "$(with "$f")" "/p/$f" 2>&1)"
+  ms=$((($(date +%s%N) - t) / 1000000))
+  while [ $i -lt "$rounds" ]; do
+    i=$((i + 1))
+    timeout -k 5 200 "$HARENA" run --name "$tag-s" -v "$programs:/p" -- "$(with "$f")" "/p/$f" >original 2>&1 </dev/null &
+    local original=$!
+    while [ ! -e /run/harena/$tag-s/control ] && kill -0 $original 2>/dev/null; do :; done
+    t=$((RANDOM % ms))
+    timeout -k 5 200 "$BUILD/tests/snapshot_clone" "$tag-s" $t >clone 2>clone.err </dev/null
+    local status=$?
+    wait $original
+    [ "$(cat original)" = "$expected" ] || { echo "# $f, $t of $ms ms: the original: $(cat original)"; bad=$((bad + 1)); }
+    [ $status != 99 ] || continue
+    made=$((made + 1))
+    [ "$(cat clone)" = "$expected" ] && [ $status = 0 ] || { echo "# $f, $t of $ms ms: status $status: $(tail -5 clone) $(tail -5 clone.err)"; bad=$((bad + 1)); }
+  done
+  is "$f: clones that went wrong" 0 $bad
+  echo "# $f: $made clones"
+}
+
+frozen() { # NAME of a system-call test
+  local bin=$work/$1 out
+  ${CC:-cc} -std=gnu11 -O1 -w -pthread -o "$bin" "$here/../syscall/$1.c" -lrt -Wl,--no-warn-execstack || return
+  chmod 755 "$work" "$bin"
+  timeout -k 5 100 "$HARENA" run --name "$tag-f" -v "$work:/t" -e TAP_DIR=/tmp -- "/t/$1" >frozen.out 2>&1 </dev/null &
+  while [ ! -e /run/harena/$tag-f/control ] && kill -0 $! 2>/dev/null; do :; done
+  out=$(timeout 100 "$BUILD/tests/snapshot_freezer" "$tag-f" $RANDOM 2>&1)
+  wait $!
+  is "$1, frozen all the time" '0 ' "$? $(grep -a '^not ok' frozen.out)"
+  like "$1" 'frozen [1-9]*' "$out"
+}
+
+for t in poll pipes signals threads fork_exec timers ptys sysv wait; do
+  [ -n "$SNAPSHOT_PROGRAMS" ] || frozen $t
+done
+for f in ${SNAPSHOT_PROGRAMS:-$(cd "$programs" && ls)}; do
+  instants "$f"
+done
+finish
