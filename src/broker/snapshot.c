@@ -90,13 +90,14 @@ static void send_done(struct broker *b, struct client *c)
     struct ctl_frozen *m = calloc(1, total);
     if (!m)
         return;
-    *m = (struct ctl_frozen){ .levels = b->base_count, .mount_count = cfg->mount_count };
+    u32 below = b->base_count < FD_BASE_MAX ? b->base_count : 0; /* as kernel/snapshot/dump.c: then the page file is whole */
+    *m = (struct ctl_frozen){ .levels = below, .mount_count = cfg->mount_count };
     for (u32 i = 0; i < BROKER_SESSION_MAX; i++)
         if (b->sessions[i].state != SESSION_FREE && b->sessions[i].main)
             m->tty = b->sessions[i].tty;
     memcpy(m + 1, (u8 *)cfg + cfg->mounts_off, mounts);
     struct ctl_header h = { .type = CTL_BASE, .size = sizeof(h), .total = sizeof(h) };
-    if (!b->base_count || fds_send(c->source.fd, &(struct iovec){ &h, sizeof(h) }, 1, b->base_fd, MIN(b->base_count, (u32)FDS_MAX),
+    if (!below || fds_send(c->source.fd, &(struct iovec){ &h, sizeof(h) }, 1, b->base_fd, MIN(below, (u32)FDS_MAX),
                                    MSG_DONTWAIT) >= 0)
         client_send(c, CTL_FROZEN, (u8 *)m + sizeof(m->h), total - sizeof(m->h));
     free(m);

@@ -108,7 +108,10 @@ static int run_attached(struct run_options *o, struct copy *c)
 static int run_copies(struct run_options *o, struct copy *copies, int ready)
 {
     int status = 0;
+    struct harena_factory *factory = NULL; /* for several it pays */
     pthread_attr_t small;
+    if (o->count > 1 && harena_factory_open(o->config.libexec, &factory, NULL) == 0)
+        o->config.factory = factory;
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, 256 << 10);
     for (u32 i = 0; i < o->count && !status; i++) {
@@ -116,6 +119,8 @@ static int run_copies(struct run_options *o, struct copy *copies, int ready)
         if (!status)
             printf("%s\n", copies[i].name);
     }
+    if (factory)
+        harena_factory_close(factory);
     if (fflush(stdout) && !status)
         status = fail(125, "cannot write: %m");
     for (u32 i = 0; i < o->count && !status; i++) {

@@ -78,19 +78,29 @@ int cmd_snapshot(int argc, char **argv)
     save.kernel = k;
     save.progress = isatty(2) ? show_progress : NULL;
     save.arg = &shown;
-    if (store_check_free(s, &save, &err) < 0 || harena_origin(save.sandbox, &origin, &err) < 0 ||
-        harena_snapshot(save.sandbox, stop, &parts, &err) < 0) {
-        status = fail_error(&err);
-    } else {
+    /* --stop: it ends only when the snapshot is safe */
+    bool paused = false;
+    int r = store_check_free(s, &save, &err) < 0 || harena_origin(save.sandbox, &origin, &err) < 0 ? -1 : 0;
+    if (r == 0 && stop) {
+        r = harena_pause(save.sandbox, &err);
+        paused = r == 0;
+    }
+    if (r == 0)
+        r = harena_snapshot(save.sandbox, false, &parts, &err);
+    if (r == 0) {
         save.parts = parts;
         save.parent = origin.snapshot;
         save.parent_id = origin.snapshot_id;
-        int r = store_save(s, &save, &info, &err);
+        r = store_save(s, &save, &info, &err);
         if (shown.last)
             fprintf(stderr, "\r%48s\r", "");
-        if (r < 0)
-            status = fail_error(&err);
     }
+    if (r == 0 && stop)
+        r = harena_kill(save.sandbox, 0, &err);
+    else if (r < 0 && paused)
+        harena_resume(save.sandbox, NULL);
+    if (r < 0)
+        status = fail_error(&err);
     harena_parts_free(parts);
     kernel_close(k);
     store_close(s);

@@ -309,11 +309,10 @@ static int write_or_scan(int source, u64 size, const struct stack *below, int de
 int segment_write(int source, u64 size, const struct stack *below, int dest, struct extents *x, struct manifest_segment *out,
                   struct progress *p, struct harena_error *err)
 {
-    if (write_or_scan(source, size, below, dest, x, out, p, err) < 0)
-        return -1;
-    if (ftruncate(dest, (off_t)size) == 0)
-        return 0;
-    harena_error_set(err, 125, "cannot write the snapshot: %s", strerror(errno));
+    if (ftruncate(dest, (off_t)size) == 0) /* first: some file systems set blocks aside behind the end of a file that grows */
+        return write_or_scan(source, size, below, dest, x, out, p, err);
+    harena_error_set(err, 125, "cannot write the snapshot: %s%s", strerror(errno),
+                     errno == EFBIG ? "; the file system or `ulimit -f` does not allow such large (sparse) files" : "");
     return -1;
 }
 

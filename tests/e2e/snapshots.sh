@@ -70,11 +70,42 @@ is 'its parent' first "$(field second parent)"
 own=$(field second own)
 is "a megabyte costs about a megabyte ($own)" 1 $((own > 1000000 && own < 2600000))
 wait $restored
-like '--stop: the sandbox has ended' '*stopped by*' "$(cat d.out)"
+like '--stop: the sandbox has ended' '*killed by*' "$(cat d.out)"
+mkdir -p full/store && mount -t tmpfs -o size=200k,mode=700 none full/store 2>/dev/null && {
+  h restore second --name "$tag-s" <in >s.out 2>&1 &
+  sleep 1
+  status '--stop on a full disk' 125 env HARENA_SNAPSHOTS="$work/full/store" "$HARENA" snapshot "$tag-s" --stop
+  one_line '--stop on a full disk' 'No space left'
+  is 'nothing is left of it' '' "$(ls full/store)"
+  echo still >&5
+  await s.out
+  is 'the sandbox goes on' 'good still' "$(cat s.out)"
+  umount full/store
+  "$HARENA" kill "$tag-s"
+}
 status 'the first is removed' 0 "$HARENA" rm first
 is 'the second is whole' 'good s' "$(echo s | h restore second --verify 2>&1)"
 status 'exec in a restored one sees its files' 0 "$HARENA" snapshots
 like 'listed' '*second *2/2*first*' "$(cat out)"
+
+# ---- generations: levels pile up, then a snapshot is whole again ----
+parent=second
+for n in 3 4 5 6; do
+  mkfifo in.$n
+  h restore $parent --name "$tag-n$n" <in.$n >n.out 2>&1 &
+  restored=$!
+  exec 7>in.$n
+  echo $n >&7
+  await n.out
+  h snapshot "$tag-n$n" -o "n$n" --stop 2>&1
+  exec 7>&-
+  wait $restored
+  parent=n$n
+done
+is 'levels of generations' '3 4 1 2' "$(for n in 3 4 5 6; do field n$n page_levels; done | tr '\n' ' ' | sed 's/ $//')"
+is 'the last is whole' 'good t' "$(echo t | h restore n6 --verify 2>&1)"
+status 'all but the last are removed' 0 "$HARENA" rm n3 n4 n5
+is 'the last is still whole' 'good t' "$(echo t | h restore n6 --verify 2>&1)"
 
 # ---- strangers, and mounts ----
 mkdir data && echo hello >data/f

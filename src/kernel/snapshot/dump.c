@@ -36,7 +36,7 @@ struct piece { /* of a mapping, with one kind of original */
 };
 
 struct plan {
-    u32 count, levels;
+    u32 count, levels; /* levels: below this sandbox */
     struct mm *mm;
     struct piece piece[];
 };
@@ -113,7 +113,8 @@ struct writer {
     u32 count;
     const struct pages_extent *base; /* the extents of level-1 for this mm, and where we are in them */
     u64 base_count, base_at;
-    u32 level;
+    u32 level;  /* of the page file: on top of those below, or 0 when there are FD_BASE_MAX of them: then it is whole */
+    u32 below;
     const struct piece *piece;
 };
 
@@ -163,7 +164,7 @@ static const void *base_page(struct writer *w, u64 addr, u32 *level, u64 *off)
     while (w->base_at < w->base_count && w->base[w->base_at].addr + (u64)w->base[w->base_at].count * PAGE_SIZE <= addr)
         w->base_at++;
     const struct pages_extent *e = w->base_at < w->base_count ? &w->base[w->base_at] : NULL;
-    if (!e || e->addr > addr || e->level >= w->level)
+    if (!e || e->addr > addr || e->level >= w->below)
         return NULL;
     *level = e->level;
     *off = e->off + (addr - e->addr);
@@ -193,7 +194,7 @@ static enum page_kind classify(struct writer *w, u64 addr, bool resident, u32 *l
     if (p->original && same_page(page, (void *)(p->original + (addr - p->start))))
         return PAGE_AS_MAPPED;
     if (lower && same_page(page, lower))
-        return PAGE_LOWER;
+        return w->level ? PAGE_LOWER : PAGE_NEW;
     return !p->original && !p->pinned && zero_page(page) ? PAGE_AS_MAPPED : PAGE_NEW;
 }
 
@@ -242,9 +243,9 @@ static bool write_piece(struct writer *w, const struct piece *p)
 /* The complete table of what this address space began with. */
 static void find_base(struct writer *w, const struct mm *mm)
 {
-    if (!w->level || !mm->base)
+    if (!w->below || !mm->base)
         return;
-    const struct pages_head *h = pages_level(w->level - 1);
+    const struct pages_head *h = pages_level(w->below - 1);
     for (u32 i = 0; i < MIN(h->mm_count, (u32)PAGES_MM_MAX); i++)
         if (h->mm[i].mm == (u64)mm->base) {
             w->base = (const void *)((const char *)h + h->mm[i].table);
@@ -256,10 +257,11 @@ static long write_pages(void)
 {
     struct plan *l = plan();
     struct writer w = {.head = (void *)DUMP_WINDOW, .extents = (void *)(DUMP_PLAN + PLAN_EXTENTS),
-                       .end = (void *)(DUMP_PLAN + PLAN_SIZE), .level = l->levels};
+                       .end = (void *)(DUMP_PLAN + PLAN_SIZE), .below = l->levels,
+                       .level = l->levels < FD_BASE_MAX ? l->levels : 0};
     find_base(&w, l->mm);
     w.head->magic = PAGES_MAGIC;
-    w.head->level = l->levels;
+    w.head->level = w.level;
     for (u32 i = 0; i < l->count; i++)
         if (!write_piece(&w, &l->piece[i]))
             return -ENOSPC;
