@@ -27,10 +27,9 @@ for i in range(25):
     result.update(b'%d' % i)
     until(b'PROMPT> ')
     time.sleep(0.01)
-shell = os.tcgetpgrp(m)
 os.write(m, b'sleep 100\n')
-while os.tcgetpgrp(m) == shell:
-    time.sleep(0.01)
+while open('/proc/%d/comm' % os.tcgetpgrp(m)).read() != 'sleep\n':
+    time.sleep(0.01)  # before that the shell's child ignores the key
 os.write(m, b'\x1a')  # stopped by the terminal
 until(b'Stopped')
 until(b'PROMPT> ')
