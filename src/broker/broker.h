@@ -181,7 +181,7 @@ struct host_process { /* of the guest, as /proc shows it */
 };
 
 struct limits {
-    int memory_fd, peak_fd, oom_fd, time_fd; /* files of cgroups; -1 = none */
+    int memory_fd, peak_fd, oom_fd, stat_fd, time_fd; /* files of cgroups; -1 = none */
     u32 cpus;     /* the guest can use at a time */
     u64 next_ns;  /* when to look next; 0 = never */
     u64 output, output_max; /* bytes written; 0 = no limit */
@@ -341,6 +341,7 @@ bool limits_need_proc(const struct broker *b);
 u64 limits_output_room(const struct broker *b);
 void limits_take_memory(void);
 void limits_usage(struct broker *b, struct wire_usage *u);
+bool limits_room_for_copy(const struct broker *b);
 void end_sandbox(struct broker *b, u32 status, const char *f, ...) printf_like(3, 4);
 
 /* control.c */

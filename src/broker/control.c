@@ -307,6 +307,21 @@ static int handle_message(struct broker *b, struct client *c)
     return -EPROTO;
 }
 
+static void refuse(struct client *c, int r)
+{
+    bool trace = ((struct ctl_header *)c->message)->type == CTL_TRACE;
+    struct {
+        u32 status, pad;
+        char text[256];
+    } body = { .status = 125 };
+    const char *why = r == -EAGAIN ? "too many sessions, or its kernel takes no orders" :
+                      r == -EBUSY  ? trace ? "somebody traces it already" : "a snapshot of it is being taken" :
+                      r == -ENOMEM ? "a snapshot needs as much memory again as it uses, and its limit does not leave that; raise --memory" :
+                                     strerror(-r);
+    int n = snprintf(body.text, sizeof(body.text), "the sandbox refused the request: %s", why);
+    client_send(c, CTL_ERROR, &body, 8 + MIN(n, (int)sizeof(body.text) - 1));
+}
+
 void control_event(struct broker *b, struct client *c)
 {
     int r = receive(c);
@@ -318,15 +333,8 @@ void control_event(struct broker *b, struct client *c)
             client_drop(b, c);
             return;
         }
-        if (r < 0) {
-            struct {
-                u32 status, pad;
-                char text[128];
-            } body = { .status = 125 };
-            int n = snprintf(body.text, sizeof(body.text), "the sandbox refused the request: %s",
-                             r == -EAGAIN ? "too many sessions, or its kernel takes no orders" : r == -EBUSY ? "somebody traces it already" : strerror(-r));
-            client_send(c, CTL_ERROR, &body, 8 + n);
-        }
+        if (r < 0)
+            refuse(c, r);
         message_done(c);
     }
     if (r < 0)

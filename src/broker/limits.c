@@ -30,6 +30,7 @@
 #define TICKS_PER_S 100u /* USER_HZ: a constant of the ABI */
 #define D_SLACK (16ul << 20)
 #define SUM_SLACK (32ul << 20)
+#define COPY_SLACK (4ul << 20)
 #define UNKNOWN (~0ull)
 
 void end_sandbox(struct broker *b, u32 status, const char *f, ...)
@@ -164,6 +165,16 @@ void limits_usage(struct broker *b, struct wire_usage *u)
     struct limits *l = &b->limits;
     *u = (struct wire_usage){ .memory = read_count(l->memory_fd, NULL), .memory_peak = read_count(l->peak_fd, NULL),
                               .oom_kills = read_count(l->oom_fd, "oom_kill "), .cpu_ns = group_cpu_ns(b) };
+}
+
+/* A snapshot stores memory of the sandbox once more, on its account: too much would have the host kill its processes. What the host
+ * can take back at any time does not count. */
+bool limits_room_for_copy(const struct broker *b)
+{
+    u64 anon = read_count(b->limits.stat_fd, "\nrss "), shared = read_count(b->limits.stat_fd, "\nshmem "); /* version 1 */
+    if (anon == UNKNOWN)
+        anon = read_count(b->limits.stat_fd, "anon "); /* version 2: its first line */
+    return !b->config->memory_max || anon == UNKNOWN || shared == UNKNOWN || 2 * (anon + shared) + COPY_SLACK <= b->config->memory_max;
 }
 
 /* ---- host processes, where there is no cgroup ---- */
@@ -326,6 +337,7 @@ int limits_begin(struct broker *b)
     l->output_max = c->output_max;
     l->memory_fd = open_count(b, c->memory_group_off, "memory.current", "memory.usage_in_bytes");
     l->peak_fd = open_count(b, c->memory_group_off, "memory.peak", "memory.max_usage_in_bytes");
+    l->stat_fd = open_count(b, c->memory_group_off, "memory.stat", "memory.stat");
     l->oom_fd = open_count(b, c->memory_group_off, "memory.events", "memory.oom_control");
     l->time_fd = open_count(b, c->time_group_off, "cpuacct.usage", "cpu.stat");
     if (c->cpu_time_ms || c->tmpfs_max || (c->memory_max && !(c->flags & CTL_CONFIG_CGROUP)))

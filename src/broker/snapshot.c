@@ -77,7 +77,7 @@ static void order_fails(struct broker *b, const char *why, int error)
         post_order(b, FREEZE_THAW);
     order_ends(b);
     if (c) {
-        client_send(c, CTL_ERROR, &body, 8 + n);
+        client_send(c, CTL_ERROR, &body, 8 + MIN(n, (int)sizeof(body.text) - 1));
         client_drop(b, c);
     }
 }
@@ -138,6 +138,8 @@ int freeze_order(struct broker *b, struct client *c, u32 order, int *fds, u32 fd
     u32 what = order & ~CTL_FREEZE_STOP;
     if (f->state != FREEZE_IDLE)
         return -EBUSY;
+    if (what == FREEZE_COPY && !limits_room_for_copy(b))
+        return -ENOMEM;
     if (what > FREEZE_COPY || (what == FREEZE_COPY) != (fd_count == 3) )
         return -EINVAL;
     if (what == FREEZE_THAW || (what == FREEZE_STAY && f->paused)) {
