@@ -231,8 +231,10 @@ s32 freeze_dumped(struct broker *b, struct request *r)
         return -ESRCH;
     if (r->head.arg[1])
         order_fails(b, "the pages of the sandbox's processes cannot be written", MIN(r->head.arg[1], 4095ul));
-    else if (!f->left || !--f->left)
+    else if (f->left <= 1)
         order_done(b);
+    else
+        f->left--;
     return 0;
 }
 

@@ -218,15 +218,16 @@ static pid_t start_child(const struct child *c, int flags, int *pidfd, char step
 }
 
 /* A uid nobody else has: the pid is unique among living brokers, the first range is used by no distribution; the others
- * are for containers that map few ids. Tried out with the effective ids, which are then taken back. */
+ * are for containers that map few ids. Tried out with the effective ids, which are then taken back. Calls are made directly: the
+ * library blocks signals around them for the sake of threads, three more calls each. */
 void spawn_choose_uid(struct broker *b)
 {
     b->was_root = geteuid() == 0;
     b->outer_uid = b->was_root ? 0 : geteuid();
     uid_t candidates[] = { 0x70000000u + getpid(), 100000u + getpid() % 65000u, 10000u + getpid() % 50000u };
     for (u32 i = 0; b->was_root && !b->outer_uid && i < ARRAY_COUNT(candidates); i++)
-        if (setresgid(-1, candidates[i], -1) == 0 && setresgid(-1, 0, -1) == 0 && setresuid(-1, candidates[i], -1) == 0 &&
-            setresuid(-1, 0, -1) == 0)
+        if (syscall(SYS_setresgid, -1, candidates[i], -1) == 0 && syscall(SYS_setresgid, -1, 0, -1) == 0 && syscall(SYS_setresuid, -1, candidates[i], -1) == 0 &&
+            syscall(SYS_setresuid, -1, 0, -1) == 0)
             b->outer_uid = candidates[i];
 }
 
@@ -235,7 +236,7 @@ static void take_outer_uid(struct broker *b)
 {
     uid_t u = b->outer_uid;
     setgroups(0, NULL);
-    if (u && (setresgid(u, u, u) < 0 || setresuid(u, u, 0) < 0))
+    if (u && (syscall(SYS_setresgid, u, u, u) < 0 || syscall(SYS_setresuid, u, u, 0) < 0))
         b->outer_uid = 0;
 }
 

@@ -65,7 +65,8 @@ static const char *name_of(const struct symbols *s, u64 address, u64 *offset)
     const Elf64_Sym *best = NULL;
     for (u64 i = 0; i < s->count; i++)
         if (s->list[i].st_name < s->names_size && s->list[i].st_value <= address && ELF64_ST_TYPE(s->list[i].st_info) <= STT_FUNC &&
-            s->list[i].st_value >= KIMAGE_BASE && s->names[s->list[i].st_name] && (!best || s->list[i].st_value > best->st_value))
+            s->list[i].st_value >= KIMAGE_BASE && s->names[s->list[i].st_name] && (!best || s->list[i].st_value > best->st_value ||
+                (s->list[i].st_value == best->st_value && ELF64_ST_TYPE(s->list[i].st_info) == STT_FUNC)))
             best = &s->list[i];
     if (!best)
         return NULL;

@@ -60,7 +60,7 @@ seconds "$H" run --output-limit 1M yes
 is 'endless output' 153 $st
 is '  exactly the limit' 1048576 "$(wc -c <out)"
 one_line 'endless output' 'wrote more than 1048576 bytes'
-below '  at once' 5000 $took
+below '  at once' 20000 $took
 "$H" run --name "$tag-o" --output-limit 1000 sh -c 'echo up; exec sleep 30' >up 2>err &
 await up
 "$H" exec "$tag-o" yes >/dev/null 2>&1
@@ -75,13 +75,13 @@ check_cpu_time() { # how, command prefix...
   seconds "$@" "$H" run --cpu-time 500ms sh -c 'while :; do :; done'
   is "$how: --cpu-time, one process" 124 $st
   like '  says so' '*harena: used up its processor time of 0.500 s; the sandbox was killed*' "$(tail -1 err)"
-  below '  soon' 8000 $took
+  below '  soon' 30000 $took
   seconds "$@" "$H" run --cpu-time 500ms sh -c 'for i in 1 2 3 4; do while :; do :; done & done; wait'
   is "$how: --cpu-time, several processes" 124 $st
-  below '  soon' 8000 $took
+  below '  soon' 30000 $took
   seconds "$@" "$H" run --cpu-time 1s sh -c 'while :; do (while :; do i=$((i + 1)); [ $i -gt 100000 ] && exit; done); done'
   is "$how: --cpu-time, one process after the other" 124 $st
-  below '  soon' 15000 $took
+  below '  soon' 40000 $took
   status "$how: --cpu-time that is not used up" 0 "$@" "$H" run --cpu-time 20s sleep 0.5
 }
 check_cpu_time 'cgroup'
@@ -181,7 +181,7 @@ gcc $CFLAGS bomb bomb.c
 for o in '--memory 64M' '--memory 256M --cpus 0.5' '--pids 500 --cpus 0.2'; do
   seconds "$H" run --timeout 1s $o $w /w/bomb
   like "fork bomb, $o: status" '1[23][47]' $st
-  below "fork bomb, $o: ms" 4000 $took
+  below "fork bomb, $o: ms" 10000 $took
   nothing_left "fork bomb, $o"
 done
 
@@ -208,7 +208,7 @@ N
   status 'no cgroup: honest programs' 0 ./nocgroup "$H" run --memory 256M $w sh -c '/w/hog private 50; seq 1000 | sort -n | wc -l; for i in 1 2 3 4 5 6; do /w/hog private 20 & done; wait'
   seconds ./nocgroup "$H" run --timeout 1s --memory 64M --pids 500 $w /w/bomb
   like 'no cgroup: fork bomb' '1[23][47]' $st
-  below '  ms' 4000 $took
+  below '  ms' 10000 $took
   nothing_left 'no cgroup'
 fi
 finish

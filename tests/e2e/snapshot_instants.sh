@@ -34,7 +34,10 @@ instants() { # FILE
     [ "$(cat original)" = "$expected" ] || { echo "# $f, $t of $ms ms: the original: $(cat original)"; bad=$((bad + 1)); }
     [ $status != 99 ] || continue
     made=$((made + 1))
-    [ "$(cat clone)" = "$expected" ] && [ $status = 0 ] || { echo "# $f, $t of $ms ms: status $status: $(tail -5 clone) $(tail -5 clone.err)"; bad=$((bad + 1)); }
+    case $status$expected in # what was printed before is not printed again
+    0*"$(cat clone)") ;;
+    *) echo "# $f, $t of $ms ms: status $status: $(tail -5 clone) $(cat clone.err)"; bad=$((bad + 1)) ;;
+    esac
   done
   is "$f: clones that went wrong" 0 $bad
   echo "# $f: $made clones"

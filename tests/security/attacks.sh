@@ -198,7 +198,8 @@ for how in plain no-userns; do
   held shown/$how-secrets-by-name [ "$("${run[@]}" sh -c 'cat .env .env.local id_ed25519 tls.key .netrc .ssh/id_rsa .aws/credentials; ls .ssh; cd .ssh && cat id_rsa' 2>/dev/null)" = '' ]
   held shown/$how-environment [ "$(SECRET_TOKEN=hidden "${run[@]}" sh -c 'env; cat /proc/[0-9]*/environ /proc/self/cmdline' 2>/dev/null | tr '\0' '\n' | grep -a -c hidden)" = 0 ]
   held shown/$how-private-files [ "$("${run[@]}" sh -c 'for f in "$@"; do head -c 1 "$f" || ls -A "$f"; done' sh "${private[@]}" 2>/dev/null)" = '' ]
-  held shown/$how-places [ "$("${run[@]}" sh -c 'cat /etc/shadow /etc/gshadow /etc/sudoers /etc/machine-id /etc/hostname /root/.* /home/*/.*; find /home /run /var/run /root /mnt /srv /boot /opt /sys/kernel/security -mindepth 1' 2>/dev/null)" = '' ]
+  held shown/$how-places [ "$("${run[@]}" sh -c 'cat /etc/shadow /etc/gshadow /etc/sudoers /etc/hostname /root/.* /home/*/.*; find /home /run /var/run /root /mnt /srv /boot /opt /sys/kernel/security -mindepth 1 ! -path "/run/harena*"' 2>/dev/null)" = '' ] # its kernel says in /run/harena how often it was copied
+  held shown/$how-machine-id [ "$("${run[@]}" cat /etc/machine-id 2>/dev/null)" != "$(cat /etc/machine-id 2>/dev/null || echo none)" ] # one of its own
   held shown/$how-host-name [ "$("${run[@]}" sh -c 'uname -a; cat /proc/version /proc/sys/kernel/hostname; hostname' 2>/dev/null | grep -c -i -e "$(uname -r)" -e "^$(hostname)$")" = 0 ]
   held shown/$how-kernel-addresses [ "$("${run[@]}" sh -c 'cat /proc/kallsyms /proc/modules /proc/iomem /proc/kcore /dev/mem /dev/kmsg' 2>/dev/null | grep -a -c ffff)" = 0 ]
 done

@@ -14,6 +14,9 @@
         .section .text.entry,"ax"
         .globl  syscall_entry, event_entry, ret_to_user, exit_lo, exit_jump, exit_hi, host_sigreturn
         .globl  host_clone_process, host_clone_thread, switch_to_kstack
+        .type   syscall_entry, @function
+        .type   event_entry, @function
+        .type   ret_to_user, @function
 
         .p2align 6
 syscall_entry:
