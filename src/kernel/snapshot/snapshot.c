@@ -116,10 +116,11 @@ static void frozen(void)
         thaw();
 }
 
-bool snapshot_service(void)
+bool snapshot_service(u64 *deadline)
 {
     if (state.asked && freeze_complete())
         frozen();
+    *deadline = state.asked ? host_clock(CLOCK_MONOTONIC) + FREEZE_LOOK_NS : NO_DEADLINE;
     return !freeze_begun();
 }
 
@@ -139,6 +140,7 @@ static void set_clocks(void)
 void snapshot_reset(void)
 {
     state.paused = state.asked = false;
+    freeze_reset();
     broker_call_reset();
     stubs_reset();
     streams_reset();
