@@ -13,8 +13,8 @@
 #include "host/host.h"
 #include "host/hostabi.h"
 #include "mm/mm.h"
+#include "proc/freeze.h"
 #include "proc/task.h"
-#include "snapshot/snapshot.h"
 #include "sys/trace.h"
 #include <asm/signal.h>
 #include <asm/sigcontext.h>

@@ -38,6 +38,9 @@ void freeze_park(struct regs *r); /* exit_work: WORK_FREEZE is set */
 /* One parked task of each address space calls fn; returns when all have, with the first error. fn runs on that task's carrier. */
 long freeze_in_each_mm(long (*fn)(struct task *t));
 
+/* snapshot/dump.c, for trap.c: kernel code got SIGBUS there. */
+void dump_fault(u64 addr);
+
 /* exit_work: the call that r tells about was cut short by freezing: it was made again, or went on, r tells the result. */
 void freeze_call_goes_on(struct task *t, struct regs *r);
 bool freeze_cut_short(const struct task *t, const struct regs *r);

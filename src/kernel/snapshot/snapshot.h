@@ -32,7 +32,6 @@ void machine_changed(void); /* one that was made from a snapshot */
 /* dump.c: as an order to a parked task of each address space (freeze_in_each_mm). */
 long dump_fork(struct task *t);
 void dump_begin(u32 number, bool swap);
-void dump_fault(u64 addr); /* trap.c: kernel code got SIGBUS there */
 u32 snapshot_levels(void); /* page files below the next one */
 
 /* restore.c */
