@@ -61,6 +61,73 @@ status 'paused under a flood of bells' 0 "$HARENA" pause "$tag-bells"
 status 'resumed' 0 "$HARENA" resume "$tag-bells"
 status 'a snapshot' 0 "$HARENA" snapshot "$tag-bells" -o bells
 h kill "$tag-bells"
+# ---- nobody but the broker counts: the page file is within the limit ----
+if [ "$(id -u)" = 0 ] && setpriv --reuid 61234 --regid 61234 --clear-groups test -x "$HARENA"; then
+  mkdir run && chown 61234 run
+  as=(env XDG_RUNTIME_DIR="$work/run" HOME="$work/run" HARENA_SNAPSHOTS="$work/run/store" setpriv --reuid 61234 --regid 61234 --clear-groups)
+  timeout 60 "${as[@]}" "$HARENA" run --name "$tag-grow" --memory 64M -v "$work/bin:/w" -- /w/snap_liar grow >grow.out 2>grow.err &
+  await grow.out
+  status 'a page file that grows' 125 "${as[@]}" "$HARENA" snapshot "$tag-grow" -o grow
+  one_line 'a page file that grows' 'more than its memory limit'
+  lines grow.out 2
+  like 'is cut off, and empty' 'open 0, map yes, filled *, afterwards -14' "$(tail -1 grow.out)"
+  is 'before it was 300 MB' 1 $(($(sed -n 's/.*filled \([0-9]*\),.*/\1/p' grow.out) < 300))
+  status 'it ends' 0 "${as[@]}" "$HARENA" kill "$tag-grow"
+fi
+
+# ---- many at once, some of whom are killed; no descriptor is left in the broker ----
+timeout 60 "$HARENA" run --name "$tag-many" -- sh -c 'i=0; while :; do i=$((i + 1)); /bin/true; echo $i; done' >many.out 2>&1 &
+await many.out
+broker=$(broker_of "$tag-many") before=$(fds "$broker")
+is 'a program that pauses and fails has no descriptor more' '' "$("$BUILD/tests/snapshot_leaks" "$tag-many" 40 2>&1)"
+for n in 1 2 3; do
+  for i in $(seq 6); do
+    timeout 0.$((RANDOM % 3))$((RANDOM % 10)) "$HARENA" snapshot "$tag-many" -o "many$n" --replace
+    timeout 0.0$((RANDOM % 10)) "$HARENA" pause "$tag-many"
+    h resume "$tag-many"
+  done >/dev/null 2>&1 &
+  many+=($!)
+done
+wait "${many[@]}"
+for i in 1 2 3 4 5 6 7 8 9 10; do h resume "$tag-many" 2>many.err && break; sleep 0.5; done
+is 'resumed at last' '' "$(cat many.err)"
+count=$(wc -l <many.out); sleep 1
+is 'it goes on' 1 $(($(wc -l <many.out) > count))
+is 'with as many descriptors in the broker' "$before" "$(fds "$broker")"
+
+# ---- commands for one that is paused ----
+status 'pause' 0 "$HARENA" pause "$tag-many"
+status 'pause twice' 0 "$HARENA" pause "$tag-many"
+h exec "$tag-many" -- echo waited >exec.out 2>&1 &
+exec=$!
+{ timeout -s KILL 0.5 "$HARENA" exec "$tag-many" -- echo gone; } >/dev/null 2>&1
+is 'exec waits' '' "$(cat exec.out)"
+status 'a snapshot of it' 0 "$HARENA" snapshot "$tag-many" -o many --replace
+is 'exec still waits' '' "$(cat exec.out)"
+status 'resume' 0 "$HARENA" resume "$tag-many"
+status 'resume twice' 0 "$HARENA" resume "$tag-many"
+wait $exec
+is 'exec went on' waited "$(cat exec.out)"
+is 'descriptors' "$before" "$(fds "$broker")"
+h kill "$tag-many"
+
+# ---- exec while a sandbox comes back: the program of the snapshot has its own streams ----
+mkfifo line
+timeout 60 "$HARENA" run --name "$tag-back" -- sh -c 'echo up; read x; echo "read $x"' <line >back.out 2>&1 &
+exec 7>line
+await back.out
+h snapshot "$tag-back" -o back
+for i in 1 2 3 4 5 6; do
+  (until timeout 5 "$HARENA" exec "$tag-r$i" -- echo inside >"inside$i" 2>&1 || [ -e "over$i" ]; do :; done) &
+  knocks=$!
+  echo "$( (sleep 0.4; echo $i) | h restore back --name "$tag-r$i" 2>&1)" >>restored
+  : >"over$i"
+  wait $knocks
+done
+is 'exec into one that is coming back' 'read 1 read 2 read 3 read 4 read 5 read 6' "$(tr '\n' ' ' <restored | sed 's/ $//')"
+is 'the execs had theirs' 'inside inside inside inside inside inside' "$(cat inside? | tr '\n' ' ' | sed 's/ $//')"
+exec 7>&-
+
 wait $rest
 like 'a task that does not rest' 'harena: *cannot be stopped*125 0 ' "$(tr '\n' ' ' <rest.pause)"
 wait
