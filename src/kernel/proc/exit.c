@@ -196,6 +196,8 @@ void task_ended(struct task *t, struct tgroup *tg, bool last)
     else if (!last)
         t->core.host_tid = 0;
     mutex_unlock(&tasklist_lock);
+    if (freeze_begun()) /* perhaps the last that was waited for */
+        service_wake();
 }
 
 void group_exit(int status)

@@ -24,8 +24,7 @@ struct frozen { /* what else is in the registers of a parked task's carrier */
 
 void freeze_begin(void);
 bool freeze_begun(void);
-bool freeze_complete(void); /* all tasks are parked, each with its registers in K; to be asked again within FREEZE_LOOK_NS */
-#define FREEZE_LOOK_NS 20000000ull
+bool freeze_complete(void); /* all tasks are parked, each with its registers in K; to be asked again soon */
 void freeze_tell(void); /* into the log: who is not parked */
 void freeze_end(void);
 /* A carrier whose task is gone still changes the kernel's state for a moment: that has to be over, too. */

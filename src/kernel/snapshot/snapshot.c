@@ -17,6 +17,7 @@
 #include "wire/view.h"
 #include <linux/time.h>
 
+#define LOOK_AGAIN_NS 20000000ull /* whoever parks or ends wakes us; one that is killed from outside does not */
 #define CLOCK_SLACK_NS 1000000000ull /* less is the adjustment of clocks */
 
 static KSTATE struct {
@@ -120,7 +121,7 @@ bool snapshot_service(u64 *deadline)
 {
     if (state.asked && freeze_complete())
         frozen();
-    *deadline = state.asked ? host_clock(CLOCK_MONOTONIC) + FREEZE_LOOK_NS : NO_DEADLINE;
+    *deadline = state.asked ? host_clock(CLOCK_MONOTONIC) + LOOK_AGAIN_NS : NO_DEADLINE;
     return !freeze_begun();
 }
 
