@@ -13,6 +13,7 @@
 #include "host/host.h"
 #include "host/hostabi.h"
 #include "mm/mm.h"
+#include "proc/freeze.h"
 #include "proc/task.h"
 #include "sys/trace.h"
 #include <asm/signal.h>
@@ -73,6 +74,8 @@ static void kernel_event(struct carrier *c, int sig, struct siginfo *si, struct 
         s->rip = fix;
         return;
     }
+    if (sig == SIGBUS)
+        dump_fault(addr);
     struct regs r = {0};
     save_regs(s, &r);
     panic_exception(&r, sig, addr);
