@@ -54,6 +54,7 @@ static void tell(void)
     note("machine %.32s", line_of("/etc/machine-id"));
     note("generation %.32s", line_of("/run/harena/generation"));
     note("time %ld", (long)time(NULL));
+    note("up %ld", (long)now_s(CLOCK_MONOTONIC));
 }
 
 int main(int argc, char **argv)

@@ -454,7 +454,8 @@ static void check_threads(void)
     is(s->in_handler, 2, "  goes on, on its stack");
     is(s->after_handler, 1, "  and returns: registers, mask and stack");
     int before = s->counter;
-    sleep_ms(30);
+    for (int i = 0; i < 50 && s->counter == before; i++)
+        sleep_ms(20);
     ok(s->counter != before, "a thread that runs");
     s->stop = true;
     pthread_join(spin_thread, &r);

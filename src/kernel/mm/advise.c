@@ -27,7 +27,7 @@ static long unbase(struct vma *v)
         host_mprotect(v->start, size, (int)v->prot);
         return r;
     }
-    v->flags &= ~VM_BASE;
+    v->flags &= ~(VM_BASE | VM_MOVED);
     return 0;
 }
 

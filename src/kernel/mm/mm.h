@@ -33,6 +33,7 @@ struct strbuf;
 #define VM_DENYWRITE 512u /* shared mapping of a file not open for writing: mprotect(PROT_WRITE) is EACCES */
 #define VM_VIEW 1024u   /* host pages come from the exec view */
 #define VM_BASE 4096u  /* private, and the host may show pages of a snapshot where nothing was written: see mm_advise */
+#define VM_MOVED 8192u /* with VM_BASE: such pages were at another address in the snapshot */
 #define VM_VDSO 2048u   /* the kernel's vDSO copy */
 
 struct vview {

@@ -474,6 +474,8 @@ static long remap_move(struct mm *mm, struct vma old, u64 to, u64 new_size)
         return r;
     v.start = to;
     v.end = to + new_size;
+    if (old.flags & VM_BASE)
+        v.flags |= VM_MOVED;
     if (old.map && old.flags & VM_SHARED) {
         r = vma_map_file(&v, v.start, v.end); /* the same pages again */
     } else {

@@ -112,6 +112,7 @@ static long map_memory(struct mm *mm)
             r = map_extents(&t, v);
         if (r)
             return r;
+        v->flags &= ~VM_MOVED;
         if (!(v->flags & (VM_SHARED | VM_HIDDEN | VM_WIPEONFORK)))
             v->flags |= VM_BASE;
     }
