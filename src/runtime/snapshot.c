@@ -107,6 +107,20 @@ static const char *next_string(const char **at, const char *end)
     return strdup(s) ?: (abort(), NULL);
 }
 
+/* Up to an empty one. */
+static const char *const *decode_names(const char **at, const char *end)
+{
+    const char **list = grow(NULL, sizeof(*list)), *name;
+    u32 count = 0;
+    while ((name = next_string(at, end)) && *name) {
+        list = grow(list, (count + 2) * sizeof(*list));
+        list[count++] = name;
+    }
+    free((char *)name);
+    list[count] = NULL;
+    return list;
+}
+
 /* The broker's records of its mounts: the broker is trusted, but they are read once only. */
 static int decode_mounts(struct harena_parts *p, const u8 *at, const u8 *end, u32 count)
 {
@@ -125,14 +139,7 @@ static int decode_mounts(struct harena_parts *p, const u8 *at, const u8 *end, u3
         m->source = next_string(&s, stop);
         if (!m->target || !m->source)
             return -1;
-        u32 names = 0;
-        const char **allow = NULL, *name;
-        while (c->ctl_flags & CTL_MOUNT_ALLOW && (name = next_string(&s, stop)) && *name) {
-            allow = grow(allow, (names + 2) * sizeof(*allow));
-            allow[names++] = name;
-            allow[names] = NULL;
-        }
-        m->allow = allow;
+        m->allow = c->ctl_flags & CTL_MOUNT_ALLOW ? decode_names(&s, stop) : NULL;
         at += c->record_size;
     }
     return 0;

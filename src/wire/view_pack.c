@@ -2,23 +2,26 @@
  * wire/view_format.h. */
 #include "wire/view_read.h"
 
+/* By the instruction of SSE 4.2, which is older than FSGSBASE, without which nothing runs here. It needs no vector registers. */
 u32 view_crc32c(u32 crc, const void *buf, size_t size)
 {
     const u8 *p = buf;
+    u64 c = crc, v;
 
-    while (size--) {
-        crc ^= *p++;
-        for (int i = 0; i < 8; i++)
-            crc = crc >> 1 ^ (0x82f63b78u & -(crc & 1));
+    for (; size >= sizeof(v); size -= sizeof(v), p += sizeof(v)) {
+        memcpy(&v, p, sizeof(v));
+        __asm__("crc32q %1, %0" : "+r"(c) : "r"(v));
     }
-    return crc;
+    for (; size; size--, p++)
+        __asm__("crc32b %1, %0" : "+r"(c) : "r"(*p));
+    return c;
 }
 
 /* ------------------------------------------------------------------ header */
 
 static int header_read(const struct view_source *src, u64 off, struct view_header *h)
 {
-    u8 chunk[256];
+    u8 chunk[1024];
     u32 crc = ~0u;
 
     if (src->size > VIEW_CONTAINER_MAX)

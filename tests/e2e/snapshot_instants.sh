@@ -49,15 +49,29 @@ frozen() { # NAME of a system-call test
   chmod 755 "$work" "$bin"
   timeout -k 5 100 "$HARENA" run --name "$tag-f" -v "$work:/t" -e TAP_DIR=/tmp -- "/t/$1" >frozen.out 2>&1 </dev/null &
   while [ ! -e /run/harena/$tag-f/control ] && kill -0 $! 2>/dev/null; do :; done
-  out=$(timeout 100 "$BUILD/tests/snapshot_freezer" "$tag-f" $RANDOM 2>&1)
-  wait $!
+  freeze_all_the_time "$1" $!
   is "$1, frozen all the time" '0 ' "$? $(grep -a '^not ok' frozen.out)"
+}
+
+freeze_all_the_time() { # NAME PID: until the sandbox has ended; returns its status
+  local out status
+  out=$(timeout 100 "$BUILD/tests/snapshot_freezer" "$tag-f" $RANDOM 2>&1)
+  is "$1: came to rest each time" 0 $?
   like "$1" 'frozen [1-9]*' "$out"
+  wait "$2"
+}
+
+frozen_program() { # FILE: many short processes, which end while others are being parked
+  timeout -k 5 200 "$HARENA" run --name "$tag-f" -v "$programs:/p" -- "$(with "$1")" "/p/$1" >frozen.out 2>&1 </dev/null &
+  while [ ! -e /run/harena/$tag-f/control ] && kill -0 $! 2>/dev/null; do :; done
+  freeze_all_the_time "$1" $!
+  is "$1, frozen all the time" 0 $?
 }
 
 for t in poll pipes signals threads fork_exec timers ptys sysv wait; do
   [ -n "$SNAPSHOT_PROGRAMS" ] || frozen $t
 done
+[ -n "$SNAPSHOT_PROGRAMS" ] || frozen_program threads.py
 for f in ${SNAPSHOT_PROGRAMS:-$(cd "$programs" && ls)}; do
   instants "$f"
 done

@@ -72,16 +72,19 @@ is "a megabyte costs about a megabyte ($own)" 1 $((own > 1000000 && own < 260000
 wait $restored
 like '--stop: the sandbox has ended' '*killed by*' "$(cat d.out)"
 mkdir -p full/store && mount -t tmpfs -o size=200k,mode=700 none full/store 2>/dev/null && {
-  h restore second --name "$tag-s" <in >s.out 2>&1 &
+  mkfifo in.s
+  h restore second --name "$tag-s" <in.s >s.out 2>&1 &
+  exec 7>in.s
   sleep 1
   status '--stop on a full disk' 125 env HARENA_SNAPSHOTS="$work/full/store" "$HARENA" snapshot "$tag-s" --stop
   one_line '--stop on a full disk' 'No space left'
   is 'nothing is left of it' '' "$(ls full/store)"
-  echo still >&5
+  echo still >&7
   await s.out
   is 'the sandbox goes on' 'good still' "$(cat s.out)"
   umount full/store
-  "$HARENA" kill "$tag-s"
+  exec 7>&-
+  "$HARENA" kill "$tag-s" 2>/dev/null
 }
 status 'the first is removed' 0 "$HARENA" rm first
 is 'the second is whole' 'good s' "$(echo s | h restore second --verify 2>&1)"
@@ -150,7 +153,7 @@ is 'names' "$tag-g-1 $tag-g-2 $tag-g-3 $tag-g-4 $tag-g-5" "$(tr '\n' ' ' <names 
 is 'each went on to its end' '39 39 39 39 39' "$(tail -qn1 logs/*.out | tr '\n' ' ' | sed 's/ $//')"
 timeout 100 "$HARENA" run --name "$tag-h" -- sh -c 'i=0; while [ $i -lt 30 ]; do echo $i; i=$((i + 1)); sleep 0.1; done' >h.out 2>&1 &
 await h.out
-status 'pause' 0 "$HARENA" pause "$tag-h"
+status 'pause' 0 "$HARENA" pause "$tag-h"; cat err
 sleep 0.3; before=$(wc -l <h.out); sleep 1
 is 'nothing happens' "$before" "$(wc -l <h.out)"
 is 'a snapshot of a paused one' 0 "$(h snapshot "$tag-h" -o paused >/dev/null 2>&1; echo $?)"

@@ -507,12 +507,12 @@ void kernel_main(void)
     atomic_store(&guest()->ready, 1);
     for (;;) {
         u32 seen = atomic_load((u32 *)broker());
-        u64 deadline = NO_DEADLINE;
+        u64 deadline;
         take_mail();
         streams_event();
         broker_call_event();
         stubs_refill(stubs_wanted());
-        if (snapshot_service())
+        if (snapshot_service(&deadline))
             deadline = look_for_dead(trace_service(ktimers_run()));
         host_futex_wait((u32 *)broker(), seen, deadline);
     }

@@ -11,6 +11,7 @@
 #include "mm/mm.h"
 #include "proc/cputime.h"
 #include "proc/exec.h"
+#include "proc/freeze.h"
 #include "proc/futex.h"
 #include "proc/pidfd.h"
 #include "proc/posix_timer.h"
@@ -192,6 +193,8 @@ void task_ended(struct task *t, struct tgroup *tg, bool last)
     else if (!last)
         t->core.host_tid = 0;
     mutex_unlock(&tasklist_lock);
+    if (freeze_begun()) /* perhaps the last that was waited for */
+        service_wake();
 }
 
 void group_exit(int status)

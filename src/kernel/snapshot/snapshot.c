@@ -17,6 +17,7 @@
 #include "wire/view.h"
 #include <linux/time.h>
 
+#define LOOK_AGAIN_NS 20000000ull /* whoever parks or ends wakes us; one that is killed from outside does not */
 #define CLOCK_SLACK_NS 1000000000ull /* less is the adjustment of clocks */
 
 static KSTATE struct {
@@ -116,10 +117,11 @@ static void frozen(void)
         thaw();
 }
 
-bool snapshot_service(void)
+bool snapshot_service(u64 *deadline)
 {
     if (state.asked && freeze_complete())
         frozen();
+    *deadline = state.asked ? host_clock(CLOCK_MONOTONIC) + LOOK_AGAIN_NS : NO_DEADLINE;
     return !freeze_begun();
 }
 
