@@ -589,9 +589,129 @@ static void random_calls(u32 count, u64 seed)
     tear_down();
 }
 
+/* Faults that were found, each as it was. */
+
+static long map_pages(u32 at, u32 n, int flags, struct file *f)
+{
+    return mm_map(mm, ADDR(at), n * PAGE_SIZE, RW, flags | MAP_FIXED, f, 0);
+}
+
+static void resync(void)
+{
+    fail_in = 0;
+    check_array();
+    for (u32 i = 0; i < PAGES; i++) {
+        now[i] = array_page(i);
+        check_host(i, &now[i]);
+    }
+}
+
+static bool readable(u32 i) { return host_allows(i, PROT_READ) || (mm_fault(mm, ADDR(i), 0) && host_allows(i, PROT_READ)); }
+
+static void found(void)
+{
+    struct file *f = &fake_files[0]->f;
+    set_up();
+
+    begin("mremap: a duplicate onto its source");
+    map_pages(8, 2, MAP_SHARED | MAP_ANONYMOUS, NULL);
+    long r = mm_remap(mm, ADDR(8), 0, 2 * PAGE_SIZE, MREMAP_MAYMOVE | MREMAP_FIXED, ADDR(8));
+    MUST(r == -EFAULT, "result %ld\n", r);
+    resync();
+
+    begin("mremap: pages that appeared in the file before the mapping grew");
+    for (u32 fixed = 0; fixed < 2; fixed++) {
+        f->inode->size = PAGE_SIZE;
+        map_pages(16, 4, MAP_PRIVATE, f);
+        f->inode->size = 12 * PAGE_SIZE;
+        u32 to = fixed ? 40 : 16;
+        r = mm_remap(mm, ADDR(16), 4 * PAGE_SIZE, 10 * PAGE_SIZE, fixed ? MREMAP_MAYMOVE | MREMAP_FIXED : 0, ADDR(to));
+        MUST(r == (long)ADDR(to), "result %ld\n", r);
+        for (u32 i = to; i < to + 10; i++)
+            MUST(readable(i), "page %u\n", i);
+        resync();
+        mm_unmap(mm, ADDR(to), 10 * PAGE_SIZE);
+    }
+
+    begin("mremap: a part of a mapping grows when its file has become shorter");
+    f->inode->size = 8 * PAGE_SIZE;
+    map_pages(16, 8, MAP_PRIVATE, f);
+    mm_unmap(mm, ADDR(18), 6 * PAGE_SIZE);
+    f->inode->size = 3 * PAGE_SIZE;
+    mm_files_cut(mm);
+    MUST(mm_remap(mm, ADDR(16), 2 * PAGE_SIZE, 6 * PAGE_SIZE, 0, 0) == (long)ADDR(16), "grow\n");
+    MUST(readable(18) && !readable(19), "the end\n");
+    f->inode->size = 6 * PAGE_SIZE;
+    MUST(readable(20), "the end moved\n");
+    resync();
+    mm_unmap(mm, ADDR(16), 6 * PAGE_SIZE);
+
+    begin("mremap: an error loses nothing");
+    for (u32 n = 1; n < 12; n++) {
+        map_pages(16, 3, MAP_PRIVATE, f);
+        map_pages(19, 1, ANON, NULL);
+        host_pages[17].tag = 77;
+        host_pages[18].serial++;
+        fail_in = n;
+        r = mm_remap(mm, ADDR(16), 3 * PAGE_SIZE, 5 * PAGE_SIZE, MREMAP_MAYMOVE, 0);
+        resync();
+        u32 at = is_err(r) ? 16 : (u32)(((u64)r - WINDOW) / PAGE_SIZE);
+        MUST(now[at].used && now[at + 2].used && now[at + 1].tag == 77, "failure %u\n", n);
+        mm_unmap(mm, ADDR(at), 5 * PAGE_SIZE);
+        mm_unmap(mm, ADDR(19), PAGE_SIZE);
+    }
+
+    begin("a fault that fails half way keeps what was mapped");
+    f->inode->size = PAGE_SIZE;
+    map_pages(16, 10, MAP_PRIVATE, f);
+    f->inode->size = 10 * PAGE_SIZE;
+    fail_in = 3; /* the second piece of the file */
+    mm_fault(mm, ADDR(24), 0);
+    fail_in = 0;
+    MUST(host_allows(17, PROT_WRITE), "the first piece\n");
+    host_pages[17].tag = 78;
+    MUST(readable(24) && host_pages[17].tag == 78, "written memory is lost\n");
+    resync();
+    mm_unmap(mm, ADDR(16), 10 * PAGE_SIZE);
+
+    begin("mremap: what MREMAP_DONTUNMAP leaves is counted once");
+    map_pages(16, 4, ANON, NULL);
+    MUST(!is_err(mm_remap(mm, ADDR(16), 4 * PAGE_SIZE, 4 * PAGE_SIZE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, 0)), "dontunmap\n");
+    resync();
+
+    begin("madvise: holes are told");
+    mm_unmap(mm, ADDR(18), PAGE_SIZE);
+    MUST(mm_advise(mm, ADDR(16), 4 * PAGE_SIZE, MADV_DONTFORK) == -ENOMEM, "a hole\n");
+    resync();
+    MUST(now[16].flags & VM_DONTFORK && now[19].flags & VM_DONTFORK, "the rest is done\n");
+    tear_down();
+}
+
+/* The stack grows to the page that is touched, as far as its limit and the mapping below allow. */
+static void stack(void)
+{
+    set_up();
+    begin("stack");
+    mm_unmap(mm, GUEST_MIN, WINDOW - GUEST_MIN);
+    MUST(!is_err(mm_map(mm, ADDR(100), 4 * PAGE_SIZE, RW, ANON | MAP_FIXED | MAP_GROWSDOWN, NULL, 0)), "map\n");
+    MUST(mm_fault(mm, ADDR(90) + 5, PF_WRITE), "grows\n");
+    MUST(host_allows(90, PROT_WRITE) && host_allows(99, PROT_WRITE) && !host_pages[89].kind, "the pages between\n");
+    resync();
+    MUST(!mm_fault(mm, ADDR(104) - (8ul << 20) - 1, PF_WRITE), "the limit\n");
+    map_pages(80, 1, ANON, NULL);
+    MUST(!mm_fault(mm, ADDR(85), PF_WRITE), "too near to the mapping below\n");
+    resync();
+    mm_unmap(mm, ADDR(0), PAGES * PAGE_SIZE);
+    resync();
+    fake_files[0]->i.size = 8 * PAGE_SIZE;
+    tear_down();
+}
+
 int main(int argc, char **argv)
 {
     fake_init();
+    found();
+    stack();
     u64 seeds = argc > 1 ? (u64)atol(argv[1]) : 0;
     for (u64 seed = seeds ? seeds : 1; seed <= (seeds ? seeds : 60); seed++) {
         random_calls(1000, seed);
