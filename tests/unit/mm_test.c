@@ -674,6 +674,16 @@ static void found(void)
     resync();
     mm_unmap(mm, ADDR(16), 10 * PAGE_SIZE);
 
+    begin("madvise: a piece of a file mapping that came from a snapshot");
+    map_pages(16, 8, MAP_PRIVATE, f);
+    vma_find(mm, ADDR(16))->flags |= VM_BASE;
+    host_pages[18].tag = host_pages[22].tag = 79;
+    MUST(!mm_advise(mm, ADDR(17), 3 * PAGE_SIZE, MADV_DONTNEED), "dontneed\n");
+    resync();
+    MUST(!host_pages[18].tag && host_pages[22].tag == 79, "the piece and no more\n");
+    MUST(!mm_protect(mm, ADDR(16), 8 * PAGE_SIZE, PROT_READ) && host_pages[22].prot == PROT_READ, "what is behind it\n");
+    mm_unmap(mm, ADDR(16), 8 * PAGE_SIZE);
+
     begin("mremap: what MREMAP_DONTUNMAP leaves is counted once");
     map_pages(16, 4, ANON, NULL);
     MUST(!is_err(mm_remap(mm, ADDR(16), 4 * PAGE_SIZE, 4 * PAGE_SIZE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, 0)), "dontunmap\n");

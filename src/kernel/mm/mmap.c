@@ -68,12 +68,13 @@ static long map_extents(struct vma *v, u64 *at, u64 end, bool count)
     return 0;
 }
 
-/* end: that of v. What lies before start is shown. */
+/* What lies before start is shown. With an error, what is behind *at is as it was. */
 static long map_file(struct vma *v, u64 start, u64 end, bool count)
 {
     u64 at = start;
     long r = map_extents(v, &at, end, count);
-    v->eof = v->pgoff + (at - v->start);
+    u64 shown = v->pgoff + (at - v->start);
+    v->eof = !r && (at < end || end == v->end) ? shown : MAX(v->eof, shown); /* a piece says nothing of what is behind it */
     if (!r && at < end)
         r = host_mmap(at, end - at, PROT_NONE, HOST_ANON, -1, 0);
     return is_err(r) ? r : 0;

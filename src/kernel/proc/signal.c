@@ -84,7 +84,8 @@ void signal_recalc(struct task *t)
         atomic_and(&t->core.work, ~WORK_SIGNAL);
 }
 
-static void resume_group(struct tgroup *tg)
+/* told: the parent hears of it (a group that is killed does not go on). */
+static void resume_group(struct tgroup *tg, bool told)
 {
     struct task *t;
     drop_pending(tg, &tg->shared, STOP_SIGNALS);
@@ -93,9 +94,9 @@ static void resume_group(struct tgroup *tg)
     if (tg->stop_sig) {
         atomic_sub(&stopped_groups, 1);
         tg->stop_sig = 0;
-        tg->cont_notify = true;
+        tg->cont_notify = told;
         tg->stop_notify = false;
-        if (tg->parent) {
+        if (tg->parent && told) {
             u8 info[128];
             siginfo_user(info, SIGCHLD, CLD_CONTINUED, tg->tgid, tg->leader->cred ? tg->leader->cred->uid : 0);
             ((int *)info)[6] = SIGCONT;
@@ -112,8 +113,9 @@ long signal_send_locked(struct tgroup *tg, struct task *t, int sig, const void *
     if (tg->zombie || (tg->virtual_init && sig != SIGCHLD))
         return 0;
     struct task *it;
+    tg->conts += sig == SIGCONT;
     if (sig == SIGCONT || sig == SIGKILL)
-        resume_group(tg);
+        resume_group(tg, sig == SIGCONT);
     else if (STOP_SIGNALS & SIGSET(sig)) {
         drop_pending(tg, &tg->shared, SIGSET(SIGCONT));
         list_for_each(it, &tg->tasks, tg_link)
@@ -234,7 +236,8 @@ static int take(struct tgroup *tg, struct sigpending *p, u64 mask, void *info)
     return sig;
 }
 
-long signal_dequeue(u64 mask, void *info)
+/* *conts: how often the group had been told to go on. */
+static long dequeue(u64 mask, void *info, u32 *conts)
 {
     struct task *t = current_task();
     mutex_lock(&tasklist_lock);
@@ -244,8 +247,15 @@ long signal_dequeue(u64 mask, void *info)
     if (sig && ((int *)info)[2] == SI_TIMER)
         posix_timer_dequeued_locked(t->tg, info);
     signal_recalc(t);
+    *conts = t->tg->conts;
     mutex_unlock(&tasklist_lock);
     return sig;
+}
+
+long signal_dequeue(u64 mask, void *info)
+{
+    u32 conts;
+    return dequeue(mask, info, &conts);
 }
 
 void signal_clear_handlers(struct tgroup *tg)
@@ -281,10 +291,15 @@ static void stop_wait(struct task *t)
     mutex_unlock(&tasklist_lock);
 }
 
-static void stop_group(struct task *t, int sig)
+/* conts: as when the signal was taken. A SIGCONT that came since then found nothing to take back, so it is done here. */
+static void stop_group(struct task *t, int sig, u32 conts)
 {
     struct task *it;
     mutex_lock(&tasklist_lock);
+    if (t->tg->conts != conts) {
+        mutex_unlock(&tasklist_lock);
+        return;
+    }
     if (!t->tg->stop_sig)
         atomic_add(&stopped_groups, 1);
     t->tg->stop_sig = (u32)sig;
@@ -310,7 +325,7 @@ long sigframe_setup(struct regs *r, int sig, const void *info, const struct ksig
 bool is_restart(long v) { return v == -ERESTARTSYS || v == -ERESTARTNOINTR || v == -ERESTARTNOHAND || v == -ERESTART_RESTARTBLOCK; }
 
 /* false: nothing came of it, the call goes on as if there had been none. */
-static bool deliver(struct task *t, struct regs *r, int sig, void *info)
+static bool deliver(struct task *t, struct regs *r, int sig, void *info, u32 conts)
 {
     struct ksigaction a = t->tg->actions[sig - 1];
     if (a.handler == 1)
@@ -322,7 +337,7 @@ static bool deliver(struct task *t, struct regs *r, int sig, void *info)
             return false;
         if (STOP_SIGNALS & SIGSET(sig)) {
             if (sig == SIGSTOP || !pgrp_orphaned(t->tg->pgid))
-                stop_group(t, sig);
+                stop_group(t, sig, conts);
             return false;
         }
         if ((SIGSET(sig) & FAULTS) && this_carrier()->trap.sig == sig)
@@ -391,8 +406,9 @@ void exit_work(struct regs *r)
         stop_wait(t);
     if (t->core.work & WORK_FREEZE)
         return;
-    long sig = signal_dequeue(~t->blocked, info);
-    if (sig && deliver(t, r, (int)sig, info))
+    u32 conts;
+    long sig = dequeue(~t->blocked, info, &conts);
+    if (sig && deliver(t, r, (int)sig, info, conts))
         return;
     if (t->core.work & (WORK_EXIT | WORK_SIGNAL))
         return;

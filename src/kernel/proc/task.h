@@ -55,6 +55,7 @@ struct tgroup {
     struct waitq stop_wait;
     bool group_exit, zombie, session_leader, execed, virtual_init, stop_notify, cont_notify;
     u32 stop_sig; /* stopped by */
+    u32 conts; /* SIGCONTs it got: signal.c */
     int exit_code; /* wait status */
     int exit_signal; /* to the parent; 0 none */
     u32 session_no; /* broker's session of the first process, ~0 else */
