@@ -34,7 +34,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef TAP_TIMEOUT
 #define TAP_TIMEOUT 40 /* seconds */
+#endif
 
 static struct tap {
     int count, failed;

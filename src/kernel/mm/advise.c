@@ -27,7 +27,7 @@ static long unbase(struct vma *v)
         host_mprotect(v->start, size, (int)v->prot);
         return r;
     }
-    v->flags &= ~VM_BASE;
+    v->flags &= ~(VM_BASE | VM_MOVED);
     return 0;
 }
 
@@ -58,14 +58,19 @@ static long advise_flag(struct mm *mm, u64 start, u64 end, u32 set, u32 clear, i
     return r;
 }
 
-/* One piece [start, end) of a vma. */
-static long empty(const struct vma *v, u64 start, u64 end)
+/* One piece [start, end) of a vma. With VM_BASE the host would show the snapshot's pages again. */
+static long empty(struct vma *v, u64 start, u64 end)
 {
-    if (v->flags & VM_BASE) { /* the host would show the snapshot's pages again */
-        long r = host_mmap(start, end - start, (int)v->prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
-        return is_err(r) ? r : 0;
+    if (!(v->flags & VM_BASE))
+        return host_madvise(start, end - start, MADV_DONTNEED);
+    if (v->map) {
+        if (vma_map_file_again(v, start, end)) /* a file outside that is another one now: what the snapshot has of it is all there is */
+            return host_madvise(start, end - start, MADV_DONTNEED);
+        v->flags &= ~VM_VIEW; /* advise_locked() has made the piece a vma */
+        return 0;
     }
-    return host_madvise(start, end - start, MADV_DONTNEED);
+    long r = host_mmap(start, end - start, (int)v->prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    return is_err(r) ? r : 0;
 }
 
 static long advise_piece(struct vma *v, u64 start, u64 end, int advice)
@@ -132,17 +137,29 @@ static long advise_locked(struct mm *mm, u64 start, u64 end, int advice)
     case MADV_KEEPONFORK: return advise_flag(mm, start, end, 0, VM_WIPEONFORK, MADV_KEEPONFORK);
     default: break;
     }
-    bool hole = false;
+    bool hole = false, splits = false;
+    for (u32 i = vma_lower(mm, start); i < mm->count && mm->vmas[i].start < end; i++)
+        splits |= (mm->vmas[i].flags & (VM_BASE | VM_VIEW)) == (VM_BASE | VM_VIEW);
+    splits &= advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED;
+    if (splits) {
+        if (vma_reserve(mm, 2))
+            return -ENOMEM;
+        vma_split(mm, start);
+        vma_split(mm, end);
+    }
     u64 at = start;
+    long r = 0;
     for (u32 i = vma_lower(mm, start); i < mm->count && mm->vmas[i].start < end; i++) {
         struct vma *v = &mm->vmas[i];
         hole |= v->start > at;
-        long r = advise_piece(v, MAX(v->start, start), MIN(v->end, end), advice);
+        r = advise_piece(v, MAX(v->start, start), MIN(v->end, end), advice);
         if (r)
-            return r;
+            break;
         at = v->end;
     }
-    return hole || at < end ? -ENOMEM : 0;
+    if (splits)
+        vma_merge(mm, start, end);
+    return r ? r : hole || at < end ? -ENOMEM : 0;
 }
 
 long mm_advise(struct mm *mm, u64 addr, u64 size, int advice)

@@ -32,7 +32,8 @@ struct strbuf;
 #define VM_HEAP 256u    /* brk */
 #define VM_DENYWRITE 512u /* shared mapping of a file not open for writing: mprotect(PROT_WRITE) is EACCES */
 #define VM_VIEW 1024u   /* host pages come from the exec view */
-#define VM_BASE 4096u  /* anonymous, but the host may show pages of a snapshot where nothing was written: see mm_advise */
+#define VM_BASE 4096u  /* private, and the host may show pages of a snapshot where nothing was written: see mm_advise */
+#define VM_MOVED 8192u /* with VM_BASE: such pages were at another address in the snapshot */
 #define VM_VDSO 2048u   /* the kernel's vDSO copy */
 
 struct vview {
@@ -160,6 +161,7 @@ u64 view_original(const struct vview *w, u64 ip);
 void frames_redirect(struct mm *mm, const struct vview *w);
 /* mmap.c: (re)maps [start, end) of a file vma from its file; ignores the view. */
 long vma_map_file(struct vma *v, u64 start, u64 end);
+long vma_map_file_again(struct vma *v, u64 start, u64 end);
 long vma_map_again(struct vma *v); /* in another stub: what it showed, not counted anew */
 
 #endif

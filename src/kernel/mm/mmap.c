@@ -85,6 +85,13 @@ long vma_map_again(struct vma *v)
     return is_err(r) ? r : 0;
 }
 
+/* A piece of a mapping as the file shows it. A file outside has lost its count when the sandbox came from a snapshot. */
+long vma_map_file_again(struct vma *v, u64 start, u64 end)
+{
+    struct super_block *sb = v->map->file->inode->sb;
+    return map_file(v, start, end, sb && sb->outside);
+}
+
 void mm_files_cut(struct mm *mm)
 {
     mm_lock(mm);
@@ -467,6 +474,8 @@ static long remap_move(struct mm *mm, struct vma old, u64 to, u64 new_size)
         return r;
     v.start = to;
     v.end = to + new_size;
+    if (old.flags & VM_BASE)
+        v.flags |= VM_MOVED;
     if (old.map && old.flags & VM_SHARED) {
         r = vma_map_file(&v, v.start, v.end); /* the same pages again */
     } else {

@@ -143,7 +143,7 @@ void vma_split(struct mm *mm, u64 addr)
 
 static bool vma_joins(const struct vma *a, const struct vma *b)
 {
-    if (a->end != b->start || a->prot != b->prot || (a->flags ^ b->flags) & ~VM_BASE || (a->flags & VM_HIDDEN))
+    if (a->end != b->start || a->prot != b->prot || (a->flags ^ b->flags) & ~(VM_BASE | VM_MOVED) || (a->flags & VM_HIDDEN))
         return false;
     if (!a->map || !b->map)
         return !a->map && !b->map;
@@ -163,7 +163,7 @@ void vma_merge(struct mm *mm, u64 start, u64 end)
     for (; k < mm->count && mm->vmas[k].start <= end; k++) {
         if (vma_joins(&mm->vmas[out], &mm->vmas[k])) {
             mm->vmas[out].end = mm->vmas[k].end;
-            mm->vmas[out].flags |= mm->vmas[k].flags & VM_BASE;
+            mm->vmas[out].flags |= mm->vmas[k].flags & (VM_BASE | VM_MOVED);
             vmap_put(mm, mm->vmas[k].map);
         } else {
             mm->vmas[++out] = mm->vmas[k];

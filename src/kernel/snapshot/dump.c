@@ -5,8 +5,10 @@
  * zeroes, from the mapped file and from the lower levels, and ends. The twin shares K with the running sandbox: it takes no lock but
  * that of broker_call, allocates nothing there, and looks at nothing that can change. It is told from other tasks by having no group.
  *
- * What is stored of a private mapping: anonymous: pages that are resident (mincore) and not zero. Of an image or a file in memory: pages that differ from it. Of a host file and its exec view: all of it, since the file
- * may be another one when the snapshot is used. Shared mappings show D, which is copied as a whole. */
+ * What is stored of a private mapping: anonymous: pages that are resident (mincore) or that a lower level has for this address, and not
+ * zero; where pages of the snapshot were moved to other addresses, all are looked at. Of an image or a file in memory: pages that differ
+ * from it. Of a host file and its exec view: all of it, since the file may be another one when the snapshot is used. Shared mappings show
+ * D, which is copied as a whole. */
 #include "arch/x86_64/regs.h"
 #include "base/string.h"
 #include "core/broker_call.h"
@@ -33,6 +35,7 @@ struct piece { /* of a mapping, with one kind of original */
     u64 original; /* address where the mapped file can be read; 0: zeroes */
     u32 prot;
     bool pinned; /* everything is stored */
+    bool moved;  /* VM_MOVED */
 };
 
 struct plan {
@@ -77,7 +80,7 @@ static long plan_file(const struct vma *v)
             return -EIO;
         bool image = x.fd >= FD_IMAGE0 && x.fd < FD_IMAGE0 + FD_IMAGE_MAX;
         u64 original = x.fd == FD_D ? D_BASE + x.off : image ? CONTAINER_BASE(x.fd) + x.off : 0;
-        add_piece(&(struct piece){at, at + n, original, v->prot, x.fd >= 0 && !original});
+        add_piece(&(struct piece){at, at + n, original, v->prot, x.fd >= 0 && !original, v->flags & VM_MOVED});
         at += n;
     }
     return 0;
@@ -96,7 +99,7 @@ static long make_plan(struct mm *mm)
             continue;
         long r = 0;
         if (!v->map || is_pinned(v))
-            add_piece(&(struct piece){v->start, vma_host_end(v), 0, v->prot, v->map && is_pinned(v)});
+            add_piece(&(struct piece){v->start, vma_host_end(v), 0, v->prot, v->map && is_pinned(v), v->flags & VM_MOVED});
         else
             r = plan_file(v);
         if (r)
@@ -234,6 +237,8 @@ static bool write_piece(struct writer *w, const struct piece *p)
             host_madvise(at, end - at, MADV_POPULATE_READ);
         if (host_mincore(at, end - at, resident))
             return false;
+        if (p->moved) /* of a page of the snapshot's file it says whether the host has it in memory just now */
+            memset(resident, 1, pages);
         if (!write_window(w, at, end, resident))
             return false;
     }

@@ -112,7 +112,8 @@ static long map_memory(struct mm *mm)
             r = map_extents(&t, v);
         if (r)
             return r;
-        if (!v->map && !(v->flags & VM_HIDDEN))
+        v->flags &= ~VM_MOVED;
+        if (!(v->flags & (VM_SHARED | VM_HIDDEN | VM_WIPEONFORK)))
             v->flags |= VM_BASE;
     }
     mm->base = mm;
