@@ -188,7 +188,7 @@ void event_dispatch(struct regs *r)
         if (ti.code > 0 && ti.addr < GUEST_END && mm_fault(t->mm, ti.addr, ti.error))
             break;
         if (ti.addr < GUEST_END && ti.trapno == 14) {
-            int sig = ti.sig, code = mm_fault_signal(t->mm, ti.addr, ti.sig, &sig);
+            int sig = ti.sig, code = mm_fault_signal(t->mm, ti.addr, ti.error, ti.sig, &sig);
             signal_force(sig, code, ti.addr);
         } else {
             signal_force(ti.sig, ti.code, ti.addr);
