@@ -141,7 +141,7 @@ struct client {
 
 /* Pausing and snapshots: snapshot.c. */
 struct freeze {
-    enum { FREEZE_IDLE, FREEZE_ASKED, FREEZE_DUMPING } state;
+    enum { FREEZE_IDLE, FREEZE_ASKED, FREEZE_DUMPING, FREEZE_SEALING } state;
     bool paused; /* stays frozen after an order */
     bool stop;   /* the sandbox ends after it */
     bool posted; /* the guest was told: not before its program has started */
@@ -313,6 +313,8 @@ enum wire_view_state views_find(struct broker *b, const struct mount *m, int opa
 int freeze_order(struct broker *b, struct client *c, u32 order, int *fds, u32 fd_count);
 void freeze_client_gone(struct broker *b, struct client *c);
 void freeze_check(struct broker *b);
+int freeze_wait_ms(const struct broker *b); /* until freeze_check() wants to be called; -1: never */
+void freeze_limit(struct broker *b, u64 max); /* bytes of the page file */
 s32 freeze_frozen(struct broker *b, struct request *r);
 s32 freeze_dump_open(struct broker *b, struct request *r);
 s32 freeze_dumped(struct broker *b, struct request *r);

@@ -28,7 +28,7 @@ enum ctl_type {
     CTL_PROCS,      /* client -> broker: -> CTL_TEXT ..., then the connection is closed; lines: struct mail_procs */
     CTL_TRACE,      /* client -> broker: ctl_trace; -> CTL_TEXT ... until closed: lines of kernel/sys/trace.h */
     CTL_FREEZE,     /* client -> broker: ctl_number: enum freeze_order, | CTL_FREEZE_STOP; FREEZE_COPY: descriptors of files for K, D and
-                     * pages, of K_SIZE, D_SIZE and DUMP_SIZE. Then CTL_FROZEN or CTL_ERROR, or the end of the connection: done */
+                     * pages, of K_SIZE, D_SIZE and DUMP_SIZE. Then CTL_FROZEN: done, or CTL_ERROR */
     CTL_PARTS,      /* client -> broker: after a configuration with CTL_CONFIG_RESTORE; ctl_number: count of levels; descriptors: K, D,
                      * pages of level 0; a second one with those of the other levels if there are any */
     CTL_ATTACH,     /* client -> broker: ctl_attach, instead of CTL_RUN when made from parts; descriptors: in, out, err */

@@ -61,6 +61,7 @@ static const struct rule rules[] = {
     { SYS_lseek, ANY, 0, 0 },
     { SYS_fcntl, EQUALS, 1, F_GETFL },
     { SYS_fcntl, EQUALS, 1, F_DUPFD_CLOEXEC },
+    { SYS_fcntl, EQUALS, 1, F_ADD_SEALS },
     { SYS_fcntl, EQUALS, 1, F_SETFD }, /* musl sets FD_CLOEXEC once more after it */
     { SYS_ftruncate, ANY, 0, 0 },
     { SYS_fsync, ANY, 0, 0 },

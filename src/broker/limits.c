@@ -54,6 +54,7 @@ void end_sandbox(struct broker *b, u32 status, const char *f, ...)
 
 extern char _edata[], _end[];
 
+__attribute__((no_sanitize("address"))) /* what lies between the variables is touched, too */
 void limits_take_memory(void)
 {
     volatile char stack[STACK_NEEDED];
@@ -283,6 +284,8 @@ static void check_memory(struct broker *b, u64 private_bytes)
         return;
     u64 segments = (u64)(k.st_blocks + d.st_blocks) * 512, files = (u64)d.st_blocks * 512, max = c->memory_max;
     bool alone = max && !(c->flags & CTL_CONFIG_CGROUP); /* nobody else counts */
+    if (alone)
+        freeze_limit(b, max + max / 4 + SUM_SLACK);
     if (c->tmpfs_max && files > c->tmpfs_max + D_SLACK)
         end_sandbox(b, 137, "out of memory: the sandbox's files in memory reached their limit and it was killed; raise --tmpfs");
     else if (alone && (segments > max || segments + private_bytes > max + max / 4 + SUM_SLACK))

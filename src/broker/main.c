@@ -27,7 +27,6 @@
 #include <unistd.h>
 
 #define LINK_FD 3
-#define FREEZE_CHECK_MS 500
 #define GROUP_END_MS 2000
 #define NOTIF_SET_FLAGS SECCOMP_IOW(4, u64)
 #define NOTIF_SYNC_WAKE_UP 1ul
@@ -115,8 +114,9 @@ static void serve(struct broker *b)
             }
             wait_ms = (b->deadline_ns - now + 999999) / 1000000;
         }
-        if (b->freeze.deadline_ns && (wait_ms < 0 || wait_ms > FREEZE_CHECK_MS))
-            wait_ms = FREEZE_CHECK_MS;
+        int freeze_ms = freeze_wait_ms(b);
+        if (freeze_ms >= 0 && (wait_ms < 0 || wait_ms > freeze_ms))
+            wait_ms = freeze_ms;
         wait_ms = limits_check(b, wait_ms);
         if (b->main_done)
             break;

@@ -29,7 +29,8 @@
 /* session: of a MAIL_SPAWN, else NULL. Returns false when the guest has left too many lying. */
 bool mail_post(struct broker *b, struct session *s, const void *data, u32 size)
 {
-    struct mail_item *m = b->mail_count < BROKER_MAIL_MAX ? malloc(sizeof(*m) + size) : NULL;
+    u32 room = BROKER_MAIL_MAX - !!b->restore; /* that mail is still to come */
+    struct mail_item *m = b->mail_count < room ? malloc(sizeof(*m) + size) : NULL;
     if (!m)
         return false;
     b->mail_count++;
@@ -47,7 +48,7 @@ bool mail_post(struct broker *b, struct session *s, const void *data, u32 size)
 /* Puts the next mail into the box when the guest has taken the last one. */
 void mail_pump(struct broker *b)
 {
-    while (b->mail_first && b->guest.mail_done == b->mail_seq) {
+    while (b->mail_first && !b->restore && b->guest.mail_done == b->mail_seq) {
         struct mail_item *m = b->mail_first;
         b->mail_first = m->next;
         b->mail_count--;
@@ -64,6 +65,21 @@ void mail_pump(struct broker *b)
         b->event_due = true;
         free(m);
     }
+}
+
+/* Before all that is in the queue. */
+static bool mail_post_first(struct broker *b, struct session *s, const void *data, u32 size)
+{
+    struct mail_item *rest = b->mail_first, **last = b->mail_last;
+    b->mail_first = NULL;
+    bool posted = mail_post(b, s, data, size);
+    if (posted && rest)
+        b->mail_first->next = rest;
+    if (!posted)
+        b->mail_first = rest;
+    if (rest)
+        b->mail_last = last;
+    return posted;
 }
 
 /* ---- streams ---- */
@@ -314,7 +330,7 @@ int session_start(struct broker *b, struct client *c, const struct ctl_run *run,
     u32 total = sizeof(struct mail_spawn) + cwd + user + strings;
     if (!result && total > MAIL_SIZE)
         result = -E2BIG;
-    for (u32 i = 0; !result && !s && i < BROKER_SESSION_MAX; i++)
+    for (u32 i = b->restore ? 1 : 0; !result && !s && i < BROKER_SESSION_MAX; i++) /* the first one belongs to what comes back */
         if (b->sessions[i].state == SESSION_FREE)
             s = &b->sessions[index = i];
     struct mail_spawn *mail = !result && s ? calloc(1, total) : NULL;
@@ -390,10 +406,10 @@ int session_attach(struct broker *b, struct client *c, const struct ctl_attach *
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     m->realtime_ns = now.tv_sec * 1000000000l + now.tv_nsec;
-    mail_post(b, s, m, m->boot.h.size);
-    free(m);
     b->restore = NULL;
-    return 0;
+    bool posted = mail_post_first(b, s, m, m->boot.h.size);
+    free(m);
+    return posted ? 0 : -ENOMEM;
 }
 
 void session_signal(struct broker *b, struct session *s, u32 signal)

@@ -2,11 +2,12 @@
  *
  * A client asks (CTL_FREEZE), the guest is told by mail and answers WIRE_FROZEN; then K and D are copied, page by page as they are, into
  * the client's files. Copies of the guest's processes fill the page file themselves: it is put into their descriptor table in place of D
- * (WIRE_DUMP_OPEN), so the guest's filter lets them map it for writing. The client seals it when all have reported: that
- * fails as long as anybody still maps it. None of the content is looked at here.
+ * (WIRE_DUMP_OPEN), so the guest's filter lets them map it for writing. It is sealed when all have reported: the host refuses
+ * that as long as anybody still maps it. None of the content is looked at here.
  *
  * One order at a time. The guest may lie about everything; then the snapshot is worthless, or the deadline passes and
- * the client is told. A sandbox that was not paused is thawed whatever happens. */
+ * the client is told. A sandbox that was not paused is thawed whatever happens. What a guest keeps of a page file is a sealed
+ * one's content, or nothing: the file of an order that fails is emptied and can never grow again, so it is no memory beside the limits. */
 #define _GNU_SOURCE
 #include "broker/broker.h"
 #include <errno.h>
@@ -20,13 +21,18 @@
 
 #define FREEZE_NS 10000000000ul
 #define DUMP_NS 120000000000ul
+#define SEAL_NS 1000000000ul /* a process that has just ended */
+#define CHECK_MS 500
+#define SEAL_CHECK_MS 2
+#define COPY_SLACK (16ul << 20)
 #define COPY_BLOCK (32u << 10) /* a larger one costs more page faults than it saves calls: the process is new */
 
-/* Copies what is not a hole. */
-static int copy_sparse(int from, int to, u64 size)
+/* Copies what is not a hole; -EFBIG when that is more than max. */
+static int copy_sparse(int from, int to, u64 size, u64 max)
 {
     static u8 block[COPY_BLOCK];
     off_t at = 0;
+    u64 copied = 0;
     while ((at = lseek(from, at, SEEK_DATA)) >= 0 && (u64)at < size) {
         off_t end = lseek(from, at, SEEK_HOLE);
         if (end < 0)
@@ -35,12 +41,22 @@ static int copy_sparse(int from, int to, u64 size)
             ssize_t n = pread(from, block, MIN((off_t)sizeof(block), end - at), at);
             if (n <= 0)
                 return n < 0 ? -errno : -EIO;
-            if (pwrite(to, block, n, at) != n)
-                return errno ? -errno : -EIO;
+            ssize_t w = pwrite(to, block, n, at);
+            if (w != n)
+                return w < 0 ? -errno : -EIO;
             at += n;
+            if ((copied += n) > max)
+                return -EFBIG;
         }
     }
     return at < 0 && errno != ENXIO ? -errno : 0;
+}
+
+/* A segment of a sandbox that rests. One that does not could grow ahead of us for ever, while we serve nobody. */
+static int copy_segment(int from, int to, u64 size)
+{
+    struct stat st;
+    return fstat(from, &st) < 0 ? -errno : copy_sparse(from, to, size, (u64)st.st_blocks * 512 + COPY_SLACK);
 }
 
 static void post_order(struct broker *b, u32 order)
@@ -75,6 +91,8 @@ static void order_fails(struct broker *b, const char *why, int error)
     struct client *c = f->client;
     if (f->state == FREEZE_ASKED && f->posted && !f->paused)
         post_order(b, FREEZE_THAW);
+    if (f->state > FREEZE_ASKED && ftruncate(f->fd[2], 0) == 0)
+        fcntl(f->fd[2], F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK);
     order_ends(b);
     if (c) {
         client_send(c, CTL_ERROR, &body, 8 + MIN(n, (int)sizeof(body.text) - 1));
@@ -83,7 +101,7 @@ static void order_fails(struct broker *b, const char *why, int error)
 }
 
 /* The client is told about levels below the page file, and which mounts there are. */
-static void send_done(struct broker *b, struct client *c)
+static void send_copied(struct broker *b, struct client *c)
 {
     struct ctl_config *cfg = b->config;
     u32 mounts = cfg->h.total - cfg->mounts_off, total = sizeof(struct ctl_frozen) + mounts;
@@ -103,13 +121,23 @@ static void send_done(struct broker *b, struct client *c)
     free(m);
 }
 
+/* A pause, or its end: no more than that it is done. */
+static void send_done(struct client *c)
+{
+    struct ctl_frozen m = { 0 };
+    client_send(c, CTL_FROZEN, (u8 *)&m + sizeof(m.h), sizeof(m) - sizeof(m.h));
+}
+
 static void order_done(struct broker *b)
 {
     struct client *c = b->freeze.client;
-    bool stop = b->freeze.stop;
+    bool stop = b->freeze.stop && c, copied = b->freeze.order == FREEZE_COPY;
     order_ends(b);
     if (c) {
-        send_done(b, c);
+        if (copied)
+            send_copied(b, c);
+        else
+            send_done(c);
         client_drop(b, c);
     }
     if (stop) {
@@ -120,12 +148,25 @@ static void order_done(struct broker *b)
     }
 }
 
+/* All pages are said to be written. The client's descriptor may be another file than a memfd: then it is not ours to seal. */
+static void seal_pages(struct broker *b)
+{
+    struct freeze *f = &b->freeze;
+    if (fcntl(f->fd[2], F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_WRITE) < 0 && errno == EBUSY) {
+        if (f->state != FREEZE_SEALING)
+            f->deadline_ns = monotonic_ns() + SEAL_NS;
+        f->state = FREEZE_SEALING;
+    } else {
+        order_done(b);
+    }
+}
+
 void freeze_client_gone(struct broker *b, struct client *c)
 {
     if (b->freeze.client != c)
         return;
     b->freeze.client = NULL;
-    if (b->freeze.state == FREEZE_ASKED && b->freeze.order == FREEZE_COPY)
+    if (b->freeze.order == FREEZE_COPY)
         order_fails(b, "", 0);
 }
 
@@ -147,6 +188,7 @@ int freeze_order(struct broker *b, struct client *c, u32 order, int *fds, u32 fd
         if (changes)
             post_order(b, FREEZE_THAW);
         f->paused = what == FREEZE_STAY;
+        send_done(c);
         return 1;
     }
     f->client = c;
@@ -176,10 +218,25 @@ void freeze_check(struct broker *b)
         f->posted = true;
         post_order(b, f->order);
     }
+    if (f->state == FREEZE_SEALING)
+        seal_pages(b);
     if (!f->deadline_ns || monotonic_ns() < f->deadline_ns)
         return;
-    order_fails(b, f->state == FREEZE_ASKED ? "the sandbox cannot be stopped: one of its processes does not come to rest"
-                                            : "the pages of the sandbox's processes were not written in time", 0);
+    order_fails(b, f->state == FREEZE_ASKED     ? "the sandbox cannot be stopped: one of its processes does not come to rest"
+                   : f->state == FREEZE_SEALING ? "a process of the sandbox holds on to its snapshot's memory; the snapshot is worthless"
+                                                : "the pages of the sandbox's processes were not written in time", 0);
+}
+
+int freeze_wait_ms(const struct broker *b)
+{
+    return !b->freeze.deadline_ns ? -1 : b->freeze.state == FREEZE_SEALING ? SEAL_CHECK_MS : CHECK_MS;
+}
+
+void freeze_limit(struct broker *b, u64 max)
+{
+    struct stat st;
+    if (b->freeze.state > FREEZE_ASKED && fstat(b->freeze.fd[2], &st) == 0 && (u64)st.st_blocks * 512 > max)
+        order_fails(b, "the pages of the sandbox's processes take more than its memory limit allows; raise --memory", 0);
 }
 
 /* ---- the guest's answers ---- */
@@ -187,9 +244,9 @@ void freeze_check(struct broker *b)
 static s32 copy_now(struct broker *b, struct request *r)
 {
     struct freeze *f = &b->freeze;
-    int error = copy_sparse(b->k_fd, f->fd[0], K_SIZE);
+    int error = copy_segment(b->k_fd, f->fd[0], K_SIZE);
     if (!error)
-        error = copy_sparse(b->d_fd, f->fd[1], D_SIZE);
+        error = copy_segment(b->d_fd, f->fd[1], D_SIZE);
     if (error) {
         order_fails(b, "the sandbox's state cannot be copied", -error);
         return error;
@@ -234,7 +291,7 @@ s32 freeze_dumped(struct broker *b, struct request *r)
     if (r->head.arg[1])
         order_fails(b, "the pages of the sandbox's processes cannot be written", MIN(r->head.arg[1], 4095ul));
     else if (f->left <= 1)
-        order_done(b);
+        seal_pages(b);
     else
         f->left--;
     return 0;
@@ -245,9 +302,9 @@ s32 freeze_dumped(struct broker *b, struct request *r)
 /* K and D begin as copies. */
 int snapshot_load(struct broker *b)
 {
-    int r = copy_sparse(b->parts_fd[0], b->k_fd, K_SIZE);
+    int r = copy_sparse(b->parts_fd[0], b->k_fd, K_SIZE, ~0ul);
     if (r >= 0)
-        r = copy_sparse(b->parts_fd[1], b->d_fd, D_SIZE);
+        r = copy_sparse(b->parts_fd[1], b->d_fd, D_SIZE, ~0ul);
     close(b->parts_fd[0]);
     close(b->parts_fd[1]);
     return r;

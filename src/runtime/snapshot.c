@@ -53,7 +53,7 @@ static int take_error(const u8 *message, struct harena_error *err)
     return -1;
 }
 
-/* The connection ends when it is done. */
+/* Answered with CTL_FROZEN. */
 static int simple_order(const char *name, u32 what, struct harena_error *err)
 {
     int fd = state_connect(name, err);
@@ -61,8 +61,12 @@ static int simple_order(const char *name, u32 what, struct harena_error *err)
         return -1;
     u8 *answer = NULL;
     int r = order(fd, what, NULL, 0, err);
-    if (!r && (r = message_receive(fd, &answer, NULL, err)) > 0)
+    if (!r && (r = message_receive(fd, &answer, NULL, err)) == 0) {
+        harena_error_set(err, 125, "the sandbox ended");
+        r = -1;
+    } else if (r > 0) {
         r = take_error(answer, err);
+    }
     free(answer);
     close(fd);
     return r;

@@ -2,9 +2,12 @@
 #define XXH_INLINE_ALL
 #include "store/extents.h"
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 #include "base/layout.h"
@@ -330,8 +333,31 @@ static int damaged(const struct manifest_segment *s, struct harena_error *err)
     return -1;
 }
 
+/* Nothing is at [offset, offset + size) any more; in a file that is new nothing has to be done. */
+static int write_zeroes(int fd, const u8 *zeroes, u64 size, u64 offset, bool fresh, struct harena_error *err)
+{
+    if (fresh || fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size) == 0)
+        return 0;
+    return write_all(fd, zeroes, size, offset, err);
+}
+
+/* Pages of zeroes stay holes: a small file with a large hole that is said to be stored does not fill the disk. */
+static int write_sparse(int fd, const u8 *data, u64 size, u64 offset, bool fresh, struct harena_error *err)
+{
+    for (u64 at = 0; at < size;) {
+        u64 start = at;
+        bool zero = is_zero(data + at);
+        while (at < size && is_zero(data + at) == zero)
+            at += PAGE_SIZE;
+        if ((zero ? write_zeroes(fd, data + start, at - start, offset + start, fresh, err)
+                  : write_all(fd, data + start, at - start, offset + start, err)) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 /* Hashes the extents, and writes them to `to` when that is a descriptor. */
-static int pass_extents(int from, int to, const struct manifest_segment *s, const struct extent *list, char out[MANIFEST_ID],
+static int pass_extents(int from, int to, bool fresh, const struct manifest_segment *s, const struct extent *list, char out[MANIFEST_ID],
                         struct harena_error *err)
 {
     XXH3_state_t *hash = XXH3_createState();
@@ -347,7 +373,7 @@ static int pass_extents(int from, int to, const struct manifest_segment *s, cons
             if (r == 0)
                 XXH3_128bits_update(hash, data, n);
             if (r == 0 && to >= 0)
-                r = write_all(to, data, n, list[i].offset + at, err);
+                r = write_sparse(to, data, n, list[i].offset + at, fresh, err);
             at += n;
         }
     hash_digest(XXH3_128bits_digest(hash), out);
@@ -392,7 +418,7 @@ int segment_verify(int fd, const struct manifest_segment *s, const struct extent
 {
     char found[MANIFEST_ID];
     bool zero;
-    if (pass_extents(fd, -1, s, list, found, err) < 0 || gaps_are_zero(fd, s, list, &zero, err) < 0)
+    if (pass_extents(fd, -1, false, s, list, found, err) < 0 || gaps_are_zero(fd, s, list, &zero, err) < 0)
         return -1;
     return strcmp(found, s->xxh3) || !zero ? damaged(s, err) : 0;
 }
@@ -400,7 +426,9 @@ int segment_verify(int fd, const struct manifest_segment *s, const struct extent
 int segment_copy(int from, int to, const struct manifest_segment *s, const struct extent *list, bool check, struct harena_error *err)
 {
     char found[MANIFEST_ID];
-    if (pass_extents(from, to, s, list, found, err) < 0)
+    struct stat st;
+    bool fresh = fstat(to, &st) == 0 && st.st_blocks == 0;
+    if (pass_extents(from, to, fresh, s, list, found, err) < 0)
         return -1;
     return check && strcmp(found, s->xxh3) ? damaged(s, err) : 0;
 }

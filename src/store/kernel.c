@@ -190,38 +190,11 @@ static bool symbol_is(const struct symbol *s, const char *name)
 
 /* ---- the addresses in kernel state ---- */
 
-/* One bit for each 8 bytes of the window would be 256 KiB; addresses are few, so: a table that grows. */
+/* A bit for each byte of the window: what the guest puts there costs the same, however much of it there is. */
 struct addresses {
-    u64 *list;
-    u32 count, room; /* room: a power of two */
+    u64 bits[KIMAGE_SIZE / 64];
+    u32 count;
 };
-
-static u32 slot_of(const struct addresses *a, u64 address)
-{
-    u32 i = (u32)((address * 0x9e3779b97f4a7c15ull) >> 40) & (a->room - 1);
-    while (a->list[i] && a->list[i] != address)
-        i = (i + 1) & (a->room - 1);
-    return i;
-}
-
-static void addresses_add(struct addresses *a, u64 address)
-{
-    if (a->count * 2 >= a->room) {
-        struct addresses more = { .room = a->room ? a->room * 2 : 1024 };
-        more.list = calloc(more.room, 8);
-        if (!more.list)
-            abort();
-        for (u32 i = 0; i < a->room; i++)
-            if (a->list[i])
-                more.list[slot_of(&more, a->list[i])] = a->list[i];
-        more.count = a->count;
-        free(a->list);
-        *a = more;
-    }
-    u32 i = slot_of(a, address);
-    a->count += !a->list[i];
-    a->list[i] = address;
-}
 
 /* Calls for each 8-byte word of the extents that lies in the image's window; writes back what it changes. */
 static int each_word(int fd, const struct manifest_segment *s, const struct extent *list, int (*call)(void *arg, u64 *word), void *arg,
@@ -260,41 +233,42 @@ static int each_word(int fd, const struct manifest_segment *s, const struct exte
 static int collect(void *arg, u64 *word)
 {
     struct addresses *a = arg;
-    if (a->count < ADDRESSES_MAX) /* more than that is a guest's game; it does not get what it needs on another build */
-        addresses_add(a, *word);
+    u64 at = *word - KIMAGE_BASE, bit = 1ull << at % 64;
+    if (a->bits[at / 64] & bit || a->count == ADDRESSES_MAX) /* more than that is a guest's game; it does not get what it needs on another build */
+        return 0;
+    a->bits[at / 64] |= bit;
+    a->count++;
     return 0;
 }
 
-static int compare_u64(const void *a, const void *b)
+static void write_symbol(struct kernel_image *k, FILE *f, u64 address, u32 *unknown)
 {
-    u64 x = *(const u64 *)a, y = *(const u64 *)b;
-    return x < y ? -1 : x > y;
+    const struct symbol *y = symbol_at(k, address);
+    if (y && strlen(y->name) + strlen(y->file ?: "") + 2 < SYMBOL_NAME)
+        fprintf(f, "%llx %llx %s%s%s\n", (unsigned long long)address, (unsigned long long)(address - y->address), y->file ?: "",
+                y->file ? ":" : "", y->name);
+    else
+        fprintf(f, "%llx 0 -\n", (unsigned long long)address), ++*unknown;
 }
 
 int kernel_symbols(struct kernel_image *k, int fd, const struct manifest_segment *s, const struct extent *list, char **out,
                    size_t *size, u32 *unknown, struct harena_error *err)
 {
-    struct addresses a = { 0 };
+    struct addresses *a = calloc(1, sizeof(*a));
     *unknown = 0;
-    if ((!k->symbols && load_symbols(k, err) < 0) || each_word(fd, s, list, collect, &a, err) < 0) {
-        free(a.list);
+    if (!a)
+        abort();
+    if ((!k->symbols && load_symbols(k, err) < 0) || each_word(fd, s, list, collect, a, err) < 0) {
+        free(a);
         return -1;
     }
     FILE *f = open_memstream(out, size);
     if (!f)
         abort();
-    qsort(a.list, a.room, 8, compare_u64);
-    for (u32 i = 0; i < a.room; i++) {
-        if (!a.list[i])
-            continue;
-        const struct symbol *y = symbol_at(k, a.list[i]);
-        if (y && strlen(y->name) + strlen(y->file ?: "") + 2 < SYMBOL_NAME)
-            fprintf(f, "%llx %llx %s%s%s\n", (unsigned long long)a.list[i], (unsigned long long)(a.list[i] - y->address),
-                    y->file ?: "", y->file ? ":" : "", y->name);
-        else
-            fprintf(f, "%llx 0 -\n", (unsigned long long)a.list[i]), ++*unknown;
-    }
-    free(a.list);
+    for (u32 i = 0; i < ARRAY_COUNT(a->bits); i++)
+        for (u64 left = a->bits[i]; left; left &= left - 1)
+            write_symbol(k, f, KIMAGE_BASE + i * 64ull + (u32)__builtin_ctzll(left), unknown);
+    free(a);
     if (fclose(f)) {
         harena_error_set(err, 125, "no memory for the kernel's symbols");
         return -1;

@@ -13,6 +13,7 @@
 #include "host/host.h"
 #include "host/hostabi.h"
 #include "mm/mm.h"
+#include "proc/freeze.h"
 #include "proc/task.h"
 #include "sys/trace.h"
 #include <asm/signal.h>
@@ -73,6 +74,8 @@ static void kernel_event(struct carrier *c, int sig, struct siginfo *si, struct 
         s->rip = fix;
         return;
     }
+    if (sig == SIGBUS)
+        dump_fault(addr);
     struct regs r = {0};
     save_regs(s, &r);
     panic_exception(&r, sig, addr);
@@ -185,7 +188,7 @@ void event_dispatch(struct regs *r)
         if (ti.code > 0 && ti.addr < GUEST_END && mm_fault(t->mm, ti.addr, ti.error))
             break;
         if (ti.addr < GUEST_END && ti.trapno == 14) {
-            int sig = ti.sig, code = mm_fault_signal(t->mm, ti.addr, ti.sig, &sig);
+            int sig = ti.sig, code = mm_fault_signal(t->mm, ti.addr, ti.error, ti.sig, &sig);
             signal_force(sig, code, ti.addr);
         } else {
             signal_force(ti.sig, ti.code, ti.addr);

@@ -38,8 +38,12 @@ static long advise_flag(struct mm *mm, u64 start, u64 end, u32 set, u32 clear, i
     vma_split(mm, start);
     vma_split(mm, end);
     long r = 0;
+    bool hole = false;
+    u64 at = start;
     for (u32 i = vma_lower(mm, start); i < mm->count && mm->vmas[i].start < end; i++) {
         struct vma *v = &mm->vmas[i];
+        hole |= v->start > at;
+        at = v->end;
         if (v->flags & VM_HIDDEN)
             continue;
         if (host && (v->map || v->flags & VM_SHARED)) {
@@ -55,7 +59,7 @@ static long advise_flag(struct mm *mm, u64 start, u64 end, u32 set, u32 clear, i
         v->flags = (v->flags | set) & ~clear;
     }
     vma_merge(mm, start, end);
-    return r;
+    return !r && (hole || at < end) ? -ENOMEM : r;
 }
 
 /* One piece [start, end) of a vma. With VM_BASE the host would show the snapshot's pages again. */

@@ -82,6 +82,7 @@ bool mm_fault(struct mm *mm, u64 addr, u64 error_code)
     if (addr >= end) {
         u64 before = v->eof;
         retry = !vma_map_file(v, end, v->end) && v->eof > before && addr < vma_host_end(v);
+        vma_merge(mm, v->start, v->end);
     } else if (!(error_code & PF_PRESENT)) {
         /* Another thread may have mapped it since the fault: try again, but not for ever. */
         if (mm->retry_addr != page) {
@@ -95,7 +96,7 @@ out:
     return retry;
 }
 
-int mm_fault_signal(struct mm *mm, u64 addr, int host_sig, int *sig)
+int mm_fault_signal(struct mm *mm, u64 addr, u64 error_code, int host_sig, int *sig)
 {
     *sig = host_sig;
     int code = host_sig == SIGBUS ? BUS_ADRERR : SEGV_MAPERR;
@@ -103,7 +104,7 @@ int mm_fault_signal(struct mm *mm, u64 addr, int host_sig, int *sig)
         return code;
     struct vma *v = vma_find(mm, addr);
     if (v && !(v->flags & VM_HIDDEN)) {
-        if (v->prot && addr >= vma_host_end(v)) { /* behind the end of the file */
+        if (allowed(v, error_code) && addr >= vma_host_end(v)) { /* behind the end of the file */
             *sig = SIGBUS;
             code = BUS_ADRERR;
         } else if (host_sig != SIGBUS) {

@@ -122,7 +122,7 @@ bool mm_covered(struct mm *mm, u64 addr, u64 size); /* no holes */
 
 /* An exception in guest memory: true = try the access again. error_code: as the host's page-fault error. */
 bool mm_fault(struct mm *mm, u64 addr, u64 error_code);
-int mm_fault_signal(struct mm *mm, u64 addr, int host_sig, int *sig); /* si_code; *sig = SIGSEGV or SIGBUS */
+int mm_fault_signal(struct mm *mm, u64 addr, u64 error_code, int host_sig, int *sig); /* si_code; *sig = SIGSEGV or SIGBUS */
 /* Instruction pointers and exec views. original: an address in a trampoline as the guest is to see it, in the file's own
  * code; any other address unchanged. resume: where execution goes on when the guest asks for an address whose
  * instruction the view has overwritten. at_call: the address behind a system call (original) as the call's own, 0 if there is

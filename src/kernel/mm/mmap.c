@@ -30,14 +30,15 @@ static u64 file_limit(struct file *f)
     return size > ~0ull - PAGE_SIZE ? ~0ull & PAGE_MASK : PAGE_UP(size);
 }
 
-static long map_file(struct vma *v, u64 start, u64 end, bool count)
+/* *at: where the file is shown up to, also after an error. */
+static long map_extents(struct vma *v, u64 *at, u64 end, bool count)
 {
     struct file *f = v->map->file;
     bool shared = v->flags & VM_SHARED;
     bool writable = shared && !(v->flags & VM_DENYWRITE);
     u64 limit = file_limit(f);
-    u64 addr = start;
-    while (addr < end) {
+    while (*at < end) {
+        u64 addr = *at;
         u64 off = v->pgoff + (addr - v->start);
         if (off >= limit)
             break;
@@ -62,15 +63,20 @@ static long map_file(struct vma *v, u64 start, u64 end, bool count)
         }
         if (is_err(r))
             return r;
-        addr += n;
+        *at = addr + n;
     }
-    if (addr < end) {
-        long r = host_mmap(addr, end - addr, PROT_NONE, HOST_ANON, -1, 0);
-        if (is_err(r))
-            return r;
-    }
-    v->eof = MAX(v->eof, v->pgoff + (addr - v->start));
     return 0;
+}
+
+/* end: that of v. What lies before start is shown. */
+static long map_file(struct vma *v, u64 start, u64 end, bool count)
+{
+    u64 at = start;
+    long r = map_extents(v, &at, end, count);
+    v->eof = v->pgoff + (at - v->start);
+    if (!r && at < end)
+        r = host_mmap(at, end - at, PROT_NONE, HOST_ANON, -1, 0);
+    return is_err(r) ? r : 0;
 }
 
 long vma_map_file(struct vma *v, u64 start, u64 end) { return map_file(v, start, end, true); }
@@ -106,6 +112,7 @@ void mm_files_cut(struct mm *mm)
         if (from < end && !is_err(host_mmap(from, end - from, PROT_NONE, HOST_ANON, -1, 0)))
             v->eof = limit;
     }
+    vma_merge(mm, GUEST_MIN, GUEST_END);
     mm_unlock(mm);
 }
 
@@ -462,31 +469,44 @@ static long move_pages(u64 from, u64 size, u64 to)
         return is_err(r) ? r : 0;
     u64 half = PAGE_UP(size / 2);
     r = move_pages(from, half, to);
-    return r ? r : move_pages(from + half, size - half, to + half);
+    if (r)
+        return r;
+    r = move_pages(from + half, size - half, to + half);
+    if (r)
+        move_pages(to, half, from);
+    return r;
+}
+
+/* Maps what [from, end) of v has to show; what lies before from is mapped. */
+static long map_behind(struct vma *v, u64 from)
+{
+    if (v->map && vma_host_end(v) >= from)
+        return vma_map_file(v, from, v->end);
+    /* behind the end of the file: as what is before, looked at when it is touched */
+    long r = host_mmap(from, v->end - from, v->map ? PROT_NONE : (int)v->prot, HOST_ANON, -1, 0);
+    return is_err(r) ? r : 0;
 }
 
 static long remap_move(struct mm *mm, struct vma old, u64 to, u64 new_size)
 {
     struct vma v = old;
     u64 old_size = old.end - old.start;
-    long r = vma_reserve(mm, 2);
+    bool shared = old.map && old.flags & VM_SHARED;
+    long r = vma_reserve(mm, 3);
     if (r)
         return r;
     v.start = to;
     v.end = to + new_size;
     if (old.flags & VM_BASE)
         v.flags |= VM_MOVED;
-    if (old.map && old.flags & VM_SHARED) {
+    if (shared) {
         r = vma_map_file(&v, v.start, v.end); /* the same pages again */
     } else {
-        /* Private pages move with their contents; what is new of a file is mapped behind them. */
-        u64 keep = MIN(old_size, new_size);
-        r = move_pages(old.start, keep, to);
-        if (!r && old.map && new_size > keep)
-            r = vma_map_file(&v, to + keep, v.end);
-        else if (!r && new_size > keep)
-            r = host_mmap(to + keep, new_size - keep, (int)v.prot, HOST_ANON, -1, 0);
-        r = is_err(r) ? r : 0;
+        /* Private pages move with their contents, last of all: an error leaves them where they were. */
+        if (new_size > old_size)
+            r = map_behind(&v, to + old_size);
+        if (!r)
+            r = move_pages(old.start, old_size, to);
     }
     if (r) {
         host_munmap(to, new_size);
@@ -495,7 +515,7 @@ static long remap_move(struct mm *mm, struct vma old, u64 to, u64 new_size)
     if (v.map)
         atomic_add(&v.map->refs, 1);
     vma_insert(mm, &v);
-    r = vma_unmap(mm, old.start, old.end, true);
+    r = vma_unmap(mm, old.start, old.end, shared);
     vma_merge(mm, v.start, v.end);
     return r ? r : (long)to;
 }
@@ -504,19 +524,13 @@ static long remap_grow(struct mm *mm, struct vma *v, u64 new_end)
 {
     struct vma w = *v;
     u64 end = w.end;
-    if (w.map) {
-        long r = vma_map_file(&w, end, new_end);
-        if (r) {
-            host_munmap(end, new_end - end);
-            return r;
-        }
-        v->eof = w.eof;
-    } else {
-        long r = host_mmap(end, new_end - end, (int)w.prot, HOST_ANON, -1, 0);
-        if (is_err(r))
-            return r;
+    w.end = new_end;
+    long r = map_behind(&w, end);
+    if (r) {
+        host_munmap(end, new_end - end);
+        return r;
     }
-    v->end = new_end;
+    *v = w;
     mm->total_pages += (new_end - end) >> PAGE_SHIFT;
     vma_merge(mm, v->start, new_end);
     return 0;
@@ -571,7 +585,10 @@ static long remap_locked(struct mm *mm, u64 addr, u64 old_size, u64 new_size, u6
     if (vma_reserve(mm, 3))
         return -ENOMEM;
     if (dup) {
-        struct vma d = *vma_find(mm, addr);
+        v = vma_find(mm, addr);
+        if (!v) /* the target was the source */
+            return -EFAULT;
+        struct vma d = *v;
         d.pgoff += addr - d.start;
         d.start = to;
         d.end = to + new_size;
@@ -582,6 +599,7 @@ static long remap_locked(struct mm *mm, u64 addr, u64 old_size, u64 new_size, u6
         }
         atomic_add(&d.map->refs, 1);
         vma_insert(mm, &d);
+        vma_merge(mm, d.start, d.end);
         return (long)to;
     }
     if (new_size < old_size) {
@@ -596,10 +614,12 @@ static long remap_locked(struct mm *mm, u64 addr, u64 old_size, u64 new_size, u6
     vma_split(mm, addr + old_size);
     struct vma old = *vma_find(mm, addr);
     long r = remap_move(mm, old, to, new_size);
+    if (is_err(r))
+        vma_merge(mm, addr, addr + old_size);
     if (keep && !is_err(r) && !vma_reserve(mm, 1) &&
         !is_err(host_mmap(addr, old_size, (int)old.prot, HOST_ANON, -1, 0))) { /* empty memory where it was */
         vma_insert(mm, &old);
-        mm->total_pages += old_size >> PAGE_SHIFT;
+        vma_merge(mm, old.start, old.end);
     }
     return r;
 }

@@ -141,13 +141,22 @@ void vma_split(struct mm *mm, u64 addr)
         atomic_add(&v->map->refs, 1);
 }
 
+u64 vma_host_end(const struct vma *v)
+{
+    if (!v->map || v->eof >= v->pgoff + (v->end - v->start))
+        return v->end;
+    return v->eof <= v->pgoff ? v->start : v->start + (v->eof - v->pgoff);
+}
+
 static bool vma_joins(const struct vma *a, const struct vma *b)
 {
     if (a->end != b->start || a->prot != b->prot || (a->flags ^ b->flags) & ~(VM_BASE | VM_MOVED) || (a->flags & VM_HIDDEN))
         return false;
     if (!a->map || !b->map)
         return !a->map && !b->map;
-    return a->map == b->map && a->eof == b->eof && a->pgoff + (a->end - a->start) == b->pgoff;
+    /* what the host shows must be a beginning of the whole */
+    bool shown = vma_host_end(a) == a->end || vma_host_end(b) == b->start;
+    return a->map == b->map && shown && a->pgoff + (a->end - a->start) == b->pgoff;
 }
 
 void vma_merge(struct mm *mm, u64 start, u64 end)
@@ -162,6 +171,8 @@ void vma_merge(struct mm *mm, u64 start, u64 end)
     u32 k = i + 1;
     for (; k < mm->count && mm->vmas[k].start <= end; k++) {
         if (vma_joins(&mm->vmas[out], &mm->vmas[k])) {
+            if (vma_host_end(&mm->vmas[out]) == mm->vmas[out].end)
+                mm->vmas[out].eof = MAX(mm->vmas[k].eof, mm->vmas[k].pgoff);
             mm->vmas[out].end = mm->vmas[k].end;
             mm->vmas[out].flags |= mm->vmas[k].flags & (VM_BASE | VM_MOVED);
             vmap_put(mm, mm->vmas[k].map);
@@ -173,13 +184,6 @@ void vma_merge(struct mm *mm, u64 start, u64 end)
         memmove(&mm->vmas[out + 1], &mm->vmas[k], (size_t)(mm->count - k) * sizeof(struct vma));
         mm->count -= k - (out + 1);
     }
-}
-
-u64 vma_host_end(const struct vma *v)
-{
-    if (!v->map || v->eof >= v->pgoff + (v->end - v->start))
-        return v->end;
-    return v->eof <= v->pgoff ? v->start : v->start + (v->eof - v->pgoff);
 }
 
 /* The trampolines of a view go away: text that jumps to them shows the original again. */
@@ -240,8 +244,10 @@ long vma_unmap(struct mm *mm, u64 start, u64 end, bool host)
     }
     if (host) {
         long r = host_munmap(start, end - start);
-        if (r)
+        if (r) {
+            vma_merge(mm, start, end);
             return r;
+        }
     }
     /* Views whose text is touched: swept after the removal, one at a time (a range seldom has more than one). */
     for (;;) {

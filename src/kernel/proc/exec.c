@@ -12,6 +12,7 @@
 #include "proc/cred.h"
 #include "proc/cputime.h"
 #include "proc/exec.h"
+#include "proc/freeze.h"
 #include "proc/futex.h"
 #include "proc/posix_timer.h"
 #include "proc/slot.h"
@@ -134,8 +135,10 @@ static long do_exec(int dirfd, uptr upath, uptr argv, uptr envp, int flags)
     t->exec = a;
     alive_end(&t->core.alive); /* the stub's from now on */
     cputime_leave_stub(t);
+    freeze_carrier_leaves();
     r = stub_hand_over(t);
     if (r) {
+        freeze_carrier_stays();
         alive_begin(&t->core.alive);
         t->mm = old;
         atomic_add(&old->users, 1);

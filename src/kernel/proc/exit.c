@@ -113,12 +113,14 @@ static void group_ends_locked(struct tgroup *tg)
     notify_parent_locked(tg);
 }
 
-/* Leaves the stub: the last carrier ends the host process. Nothing of the task may be used any more. */
+/* Leaves the stub: the last carrier ends the host process. Nothing of the task may be used any more. Before the task went from
+ * it - ended, or carried by another - freeze_carrier_leaves() was called. */
 void carrier_leave(struct mm *mm, u32 slot)
 {
     slot_give_back(mm, slot);
     bool last = atomic_sub(&mm->live_carriers, 1) == 0;
     mm_put(mm);
+    freeze_carrier_left();
     if (last)
         host_exit_process(0);
     host_exit_thread();
@@ -168,6 +170,7 @@ void task_exit(int status)
     fs_info_put(fs);
     if (atomic_sub(&mm->users, 1) == 0)
         mm_drop(mm);
+    freeze_carrier_leaves();
     task_ended(t, tg, last);
     carrier_leave(mm, slot);
 }

@@ -14,6 +14,8 @@
 #include <asm/unistd.h>
 
 static KSTATE struct {
+    u32 leaving; /* carriers whose task has ended or moved on, but which are still at it */
+    u64 parked_since; /* all tasks are, 0: not yet */
     bool active;
     u32 word; /* parked tasks sleep on it: raised by each order and by the end */
     long (*fn)(struct task *t);
@@ -22,6 +24,7 @@ static KSTATE struct {
 } freeze;
 
 #define ORDER_NS 30000000000ull /* a task that takes longer is stuck */
+#define LEAVING_NS 200000000ull /* a carrier that leaves for longer was killed by the host meanwhile */
 
 static u8 *xsave_area(struct frozen *f) { return (u8 *)ALIGN_UP((u64)f->room, 64); }
 
@@ -108,6 +111,12 @@ void freeze_begin(void)
 
 bool freeze_begun(void) { return atomic_load(&freeze.active); }
 
+/* One that must end is about to leave its place, whatever `parked` still says. */
+static bool task_rests(const struct task *t)
+{
+    return t->exited || (atomic_load(&t->parked) != TASK_RUNS && !(atomic_load(&t->core.work) & WORK_EXIT));
+}
+
 bool freeze_complete(void)
 {
     bool all = true;
@@ -115,9 +124,29 @@ bool freeze_complete(void)
     mutex_lock(&tasklist_lock);
     for (struct tgroup *g = tgroup_next_locked(2); g && all; g = tgroup_next_locked(g->tgid + 1))
         list_for_each(t, &g->tasks, tg_link)
-            all &= t->exited || t->parked != TASK_RUNS;
+            all &= task_rests(t);
     mutex_unlock(&tasklist_lock);
-    return all;
+    if (!all || !atomic_load(&freeze.leaving)) {
+        freeze.parked_since = 0;
+        return all;
+    }
+    u64 now = host_clock(CLOCK_MONOTONIC);
+    if (!freeze.parked_since)
+        freeze.parked_since = now;
+    if (now - freeze.parked_since < LEAVING_NS)
+        return false;
+    freeze.parked_since = 0;
+    return true;
+}
+
+void freeze_carrier_leaves(void) { atomic_add(&freeze.leaving, 1); }
+void freeze_carrier_stays(void) { atomic_sub(&freeze.leaving, 1); }
+void freeze_reset(void) { freeze.leaving = 0; }
+
+void freeze_carrier_left(void)
+{
+    if (atomic_sub(&freeze.leaving, 1) == 0 && atomic_load(&freeze.active))
+        service_wake();
 }
 
 void freeze_tell(void)
@@ -127,7 +156,7 @@ void freeze_tell(void)
     for (u32 tid = 2; tid < PID_MAX; tid++) {
         mutex_lock(&tasklist_lock);
         t = task_find_locked(tid);
-        bool moves = t && !t->exited && t->parked == TASK_RUNS;
+        bool moves = t && !task_rests(t);
         if (moves)
             fmt_print(text, sizeof(text), "task %u (%.16s) does not come to rest: work %x, %s, host thread %u, stopped by %u", tid,
                       t->comm, t->core.work, t->core.wake == WAKE_SLEEPING ? "sleeps" : "runs", t->core.host_tid, t->tg->stop_sig);

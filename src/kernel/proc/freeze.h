@@ -24,13 +24,21 @@ struct frozen { /* what else is in the registers of a parked task's carrier */
 
 void freeze_begin(void);
 bool freeze_begun(void);
-bool freeze_complete(void); /* all tasks are parked, each with its registers in K */
+bool freeze_complete(void); /* all tasks are parked, each with its registers in K; to be asked again soon */
 void freeze_tell(void); /* into the log: who is not parked */
 void freeze_end(void);
+/* A carrier whose task is gone still changes the kernel's state for a moment: that has to be over, too. */
+void freeze_carrier_leaves(void);
+void freeze_carrier_stays(void); /* it does not after all */
+void freeze_carrier_left(void);  /* it changes nothing any more */
+void freeze_reset(void); /* coming back: carriers of the original are no matter here */
 void freeze_park(struct regs *r); /* exit_work: WORK_FREEZE is set */
 
 /* One parked task of each address space calls fn; returns when all have, with the first error. fn runs on that task's carrier. */
 long freeze_in_each_mm(long (*fn)(struct task *t));
+
+/* snapshot/dump.c, for trap.c: kernel code got SIGBUS there. */
+void dump_fault(u64 addr);
 
 /* exit_work: the call that r tells about was cut short by freezing: it was made again, or went on, r tells the result. */
 void freeze_call_goes_on(struct task *t, struct regs *r);

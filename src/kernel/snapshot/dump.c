@@ -3,7 +3,7 @@
  * A parked task of each address space makes the plan - what each mapping holds and where its original lies - and forks its stub. The
  * copy (the twin) has the frozen memory while the sandbox goes on; it gets the page file from the broker, writes what differs from
  * zeroes, from the mapped file and from the lower levels, and ends. The twin shares K with the running sandbox: it takes no lock but
- * that of broker_call, allocates nothing there, and looks at nothing that can change.
+ * that of broker_call, allocates nothing there, and looks at nothing that can change. It is told from other tasks by having no group.
  *
  * What is stored of a private mapping: anonymous: pages that are resident (mincore) or that a lower level has for this address, and not
  * zero; where pages of the snapshot were moved to other addresses, all are looked at. Of an image or a file in memory: pages that differ
@@ -277,6 +277,14 @@ static long write_pages(void)
     memcpy((char *)w.head + table, w.extents, w.count * sizeof(*w.extents));
     w.head->mm[index] = (struct pages_mm){(u64)l->mm, table, w.count};
     return 0;
+}
+
+/* The broker has given the order up and emptied the page file under a twin's hands. */
+void dump_fault(u64 addr)
+{
+    struct task *t = this_carrier()->task;
+    if (addr - DUMP_WINDOW < DUMP_SIZE && t && !t->tg)
+        host_exit_process(0);
 }
 
 static noreturn_fn void twin_main(struct task *twin)

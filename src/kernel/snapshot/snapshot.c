@@ -141,6 +141,7 @@ static void set_clocks(void)
 void snapshot_reset(void)
 {
     state.paused = state.asked = false;
+    freeze_reset();
     broker_call_reset();
     stubs_reset();
     streams_reset();

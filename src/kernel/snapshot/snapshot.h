@@ -19,7 +19,7 @@ struct task;
 
 /* Service thread. */
 void snapshot_mail(const struct mail_freeze *m);
-bool snapshot_service(u64 *deadline); /* each time round; false: frozen, timers and the like wait until then */
+bool snapshot_service(u64 *deadline); /* each time round, until *deadline; false: frozen, timers and the like wait */
 /* Init of a sandbox whose K comes from a snapshot: makes what belongs to host processes that are not there as new; then, with the mail,
  * brings the tasks back: all run when it returns. */
 void snapshot_reset(void);

@@ -1,0 +1,131 @@
+#!/bin/bash
+# Pausing and snapshots of guests that lie about it (tests/security/snap_liar.c), of programs that never rest, at wrong moments, by many at
+# once; and that nothing is left in broker and host.
+here=$(cd "$(dirname "$0")/.." && pwd)
+. "$here/lib/check"
+export HARENA_SNAPSHOTS=$work/store
+chmod 755 .
+mkdir -m 755 bin && gcc -O1 -I"$src" -o bin/snap_liar "$here/security/snap_liar.c" || { echo 'needs gcc'; exit 77; }
+h() { timeout 30 "$HARENA" "$@"; }
+ms() { date +%s%3N; }
+fds() { ls "/proc/$1/fd" 2>/dev/null | wc -l; }
+lines() { local i; for i in $(seq 60); do [ "$(wc -l <"$1")" -ge "$2" ] && return; sleep 0.1; done; }
+liar() { # MODE OPTION...: sandbox $tag-MODE
+  local m=$1
+  shift
+  : >"$m.out"
+  timeout 60 "$HARENA" run --name "$tag-$m" "$@" -v "$work/bin:/w" -- /w/snap_liar "$m" >"$m.out" 2>"$m.err" &
+  await "$m.out"
+}
+
+# ---- a task that does not come to rest: in the background, it takes ten seconds ----
+liar rest
+{ h pause "$tag-rest"; echo $?; h kill "$tag-rest"; echo $?; } >rest.pause 2>&1 &
+rest=$!
+
+# ---- the page file is no memory that a guest keeps ----
+liar hold
+status 'a page file that stays mapped' 125 "$HARENA" snapshot "$tag-hold" -o hold
+one_line 'a page file that stays mapped' 'holds on to its snapshot'
+lines hold.out 2
+is 'is empty afterwards' 'open 0, map yes, filled 0, afterwards -14' "$(tail -1 hold.out)"
+is 'and the sandbox goes on' here "$(h exec "$tag-hold" -- echo here 2>&1)"
+status 'it ends' 0 "$HARENA" kill "$tag-hold"
+is 'no snapshot' '' "$(ls store)"
+
+liar never
+timeout 2 "$HARENA" snapshot "$tag-never" -o never >/dev/null 2>&1
+is 'a page file that is never written: somebody gives up' 124 $?
+lines never.out 2
+is 'empty, too' 'open 0, map yes, filled 0, afterwards -14' "$(tail -1 never.out)"
+start=$(ms)
+status 'the next order is not kept waiting' 0 "$HARENA" pause "$tag-never"
+status 'killed while it is paused' 0 "$HARENA" kill "$tag-never"
+is 'in time' 1 $(($(ms) - start < 3000))
+
+liar again
+status 'nonsense instead of answers' 125 "$HARENA" snapshot "$tag-again" -o again
+like 'nonsense instead of answers' 'harena: *cannot be copied*' "$(cat err)"
+for i in 1 2 3; do h snapshot "$tag-again" -o again$i >/dev/null 2>&1; done
+is 'the sandbox is there still' here "$(h exec "$tag-again" -- echo here 2>&1)"
+h kill "$tag-again"
+
+liar ahead --tmpfs 2G
+start=$(ms)
+h snapshot "$tag-ahead" -o ahead >ahead.snap 2>&1
+echo "# files that grow while they are copied: $(cat ahead.snap) ($(($(ms) - start)) ms)"
+h kill "$tag-ahead"
+
+liar bells
+status 'paused under a flood of bells' 0 "$HARENA" pause "$tag-bells"
+status 'resumed' 0 "$HARENA" resume "$tag-bells"
+status 'a snapshot' 0 "$HARENA" snapshot "$tag-bells" -o bells
+h kill "$tag-bells"
+# ---- nobody but the broker counts: the page file is within the limit ----
+if [ "$(id -u)" = 0 ] && setpriv --reuid 61234 --regid 61234 --clear-groups test -x "$HARENA"; then
+  mkdir run && chown 61234 run
+  as=(env XDG_RUNTIME_DIR="$work/run" HOME="$work/run" HARENA_SNAPSHOTS="$work/run/store" setpriv --reuid 61234 --regid 61234 --clear-groups)
+  timeout 60 "${as[@]}" "$HARENA" run --name "$tag-grow" --memory 64M -v "$work/bin:/w" -- /w/snap_liar grow >grow.out 2>grow.err &
+  await grow.out
+  status 'a page file that grows' 125 "${as[@]}" "$HARENA" snapshot "$tag-grow" -o grow
+  one_line 'a page file that grows' 'more than its memory limit'
+  lines grow.out 2
+  like 'is cut off, and empty' 'open 0, map yes, filled *, afterwards -14' "$(tail -1 grow.out)"
+  is 'before it was 300 MB' 1 $(($(sed -n 's/.*filled \([0-9]*\),.*/\1/p' grow.out) < 300))
+  status 'it ends' 0 "${as[@]}" "$HARENA" kill "$tag-grow"
+fi
+
+# ---- many at once, some of whom are killed; no descriptor is left in the broker ----
+timeout 60 "$HARENA" run --name "$tag-many" -- sh -c 'i=0; while :; do i=$((i + 1)); /bin/true; echo $i; done' >many.out 2>&1 &
+await many.out
+broker=$(broker_of "$tag-many") before=$(fds "$broker")
+is 'a program that pauses and fails has no descriptor more' '' "$("$BUILD/tests/snapshot_leaks" "$tag-many" 40 2>&1)"
+for n in 1 2 3; do
+  for i in $(seq 6); do
+    timeout 0.$((RANDOM % 3))$((RANDOM % 10)) "$HARENA" snapshot "$tag-many" -o "many$n" --replace
+    timeout 0.0$((RANDOM % 10)) "$HARENA" pause "$tag-many"
+    h resume "$tag-many"
+  done >/dev/null 2>&1 &
+  many+=($!)
+done
+wait "${many[@]}"
+for i in 1 2 3 4 5 6 7 8 9 10; do h resume "$tag-many" 2>many.err && break; sleep 0.5; done
+is 'resumed at last' '' "$(cat many.err)"
+count=$(wc -l <many.out); sleep 1
+is 'it goes on' 1 $(($(wc -l <many.out) > count))
+is 'with as many descriptors in the broker' "$before" "$(fds "$broker")"
+
+# ---- commands for one that is paused ----
+status 'pause' 0 "$HARENA" pause "$tag-many"
+status 'pause twice' 0 "$HARENA" pause "$tag-many"
+h exec "$tag-many" -- echo waited >exec.out 2>&1 &
+exec=$!
+{ timeout -s KILL 0.5 "$HARENA" exec "$tag-many" -- echo gone; } >/dev/null 2>&1
+is 'exec waits' '' "$(cat exec.out)"
+status 'a snapshot of it' 0 "$HARENA" snapshot "$tag-many" -o many --replace
+is 'exec still waits' '' "$(cat exec.out)"
+status 'resume' 0 "$HARENA" resume "$tag-many"
+status 'resume twice' 0 "$HARENA" resume "$tag-many"
+wait $exec
+is 'exec went on' waited "$(cat exec.out)"
+is 'descriptors' "$before" "$(fds "$broker")"
+h kill "$tag-many"
+
+# ---- exec while a sandbox comes back: the program of the snapshot has its own streams ----
+mkfifo line
+timeout 60 "$HARENA" run --name "$tag-back" -- sh -c 'echo up; read x; echo "read $x"' <line >back.out 2>&1 &
+exec 7>line
+await back.out
+mkdir lib && ln -s "$BUILD"/src/broker/harena-broker "$BUILD"/src/launch/harena-kernel "$BUILD"/src/image/harena-views lib/
+got=$( (sleep 1.2; echo line) | HARENA_LIBEXEC=$work/lib timeout 20 "$BUILD/tests/snapshot_late" "$tag-back" "$tag-new" \
+  "'$HARENA' exec $tag-new -- echo inside >inside 2>&1; '$HARENA' ps $tag-new >ps.out 2>&1" 2>&1; echo $?)
+is 'exec into one that is coming back: it has its own streams' 'read line 0' "$(echo $got)"
+is 'and the exec had its' inside "$(cat inside)"
+exec 7>&-
+
+wait $rest
+like 'a task that does not rest' 'harena: *cannot be stopped*125 0 ' "$(tr '\n' ' ' <rest.pause)"
+wait
+
+nothing_left 'hostile snapshots'
+finish
