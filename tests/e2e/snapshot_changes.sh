@@ -39,7 +39,7 @@ generations() {
     exec 5>&-
     "$@" timeout 60 "$HARENA" restore "$name$n" --name "$tag-$name-$n" <"$name/in$n" >"$name/out$n" 2>&1 &
     exec 5>"$name/in$n"
-    for i in $(seq 100); do "$HARENA" ps 2>/dev/null | grep -q "$tag-$name-$n" && break; sleep 0.05; done
+    sleep 0.4
     cold "$name$n"
     echo "$word" >&5
     lines "$name/out$n" 1

@@ -10,6 +10,7 @@
  * from it. Of a host file and its exec view: all of it, since the file may be another one when the snapshot is used. Shared mappings show
  * D, which is copied as a whole. */
 #include "arch/x86_64/regs.h"
+#include "arch/x86_64/uaccess.h"
 #include "base/string.h"
 #include "core/broker_call.h"
 #include "core/kmalloc.h"
@@ -119,6 +120,7 @@ struct writer {
     u32 level;  /* of the page file: on top of those below, or 0 when there are FD_BASE_MAX of them: then it is whole */
     u32 below;
     const struct piece *piece;
+    u8 page[PAGE_SIZE];
 };
 
 static u64 page_alloc(struct writer *w, u64 pages)
@@ -174,14 +176,24 @@ static const void *base_page(struct writer *w, u64 addr, u32 *level, u64 *off)
     return *off + PAGE_SIZE <= BASE_STRIDE ? (char *)pages_level(*level) + *off : NULL;
 }
 
+/* A page of the guest, by way of ours: one that cannot be read - its file was cut short on the host - is zeroes. */
+static const void *read_page(struct writer *w, u64 addr)
+{
+    u64 left = user_copy(w->page, (void *)addr, PAGE_SIZE);
+    memset(w->page + PAGE_SIZE - left, 0, left);
+    return w->page;
+}
+
 static bool write_run(struct writer *w, u64 addr, u32 count)
 {
     u64 off = page_alloc(w, count);
     if (!off)
         return false;
-    for (u32 i = 0; i < count; i++)
-        if (!zero_page((void *)(addr + i * PAGE_SIZE))) /* a gap stays a hole */
-            memcpy((char *)w->head + off + i * PAGE_SIZE, (void *)(addr + i * PAGE_SIZE), PAGE_SIZE);
+    for (u32 i = 0; i < count; i++) {
+        const void *page = read_page(w, addr + i * PAGE_SIZE);
+        if (!zero_page(page) && user_copy((char *)w->head + off + i * PAGE_SIZE, page, PAGE_SIZE)) /* a gap stays a hole */
+            return false;
+    }
     return add_extent(w, addr, count, w->level, off);
 }
 
@@ -190,10 +202,10 @@ enum page_kind { PAGE_AS_MAPPED, PAGE_LOWER, PAGE_NEW };
 static enum page_kind classify(struct writer *w, u64 addr, bool resident, u32 *level, u64 *off)
 {
     const struct piece *p = w->piece;
-    const void *page = (void *)addr;
     const void *lower = base_page(w, addr, level, off);
     if (!resident && !lower && !p->original && !p->pinned)
         return PAGE_AS_MAPPED;
+    const void *page = read_page(w, addr);
     if (p->original && same_page(page, (void *)(p->original + (addr - p->start))))
         return PAGE_AS_MAPPED;
     if (lower && same_page(page, lower))
