@@ -47,7 +47,7 @@ static int order(int fd, u32 what, const int *fds, u32 fd_count, struct harena_e
 static int take_error(const u8 *message, struct harena_error *err)
 {
     const struct ctl_error *e = (const void *)message;
-    if (e->h.type != CTL_ERROR || e->h.size < sizeof(*e))
+    if (!e || e->h.type != CTL_ERROR || e->h.size < sizeof(*e))
         return 0;
     harena_error_set(err, e->status, "%s", e->text);
     return -1;

@@ -178,7 +178,7 @@ cat >bomb.c <<'C'
 int main(void) { for (;;) fork(); }
 C
 gcc $CFLAGS bomb bomb.c
-for o in '--memory 64M' '--memory 256M --cpus 0.5' '--pids 500 --cpus 0.2'; do
+for o in '--memory 64M' '--memory 256M --cpus 0.5 --pids 300' '--pids 300 --cpus 0.2'; do
   seconds "$H" run --timeout 1s $o $w /w/bomb
   like "fork bomb, $o: status" '1[23][47]' $st
   below "fork bomb, $o: ms" 10000 $took
