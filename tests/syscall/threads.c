@@ -144,6 +144,39 @@ static void basics(void)
     is(WEXITSTATUS(in_child(pthread_t x; void *f(void *p) { _exit(in_child(_exit(3)) == 3 << 8 ? 6 : 8); return p; } pthread_create(&x, NULL, f, NULL); pause())), 6, "fork by a thread");
 }
 
+static uint32_t waited[2];
+
+static void *waits_for_one(void *p) { futex(&waited[0], FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0); return p; }
+
+static void *waits_for_two(void *p)
+{
+    struct { uint64_t val, uaddr; uint32_t flags, reserved; } v[2] = {{0, (uintptr_t)&waited[0], 2 | 128, 0}, {0, (uintptr_t)&waited[1], 2 | 128, 0}};
+    syscall(SYS_futex_waitv, v, 2, 0, NULL, 0);
+    return p;
+}
+
+/* A process ends while its threads wait; the words are used again at once. */
+static void ends_with_waiters(void)
+{
+    int wrong = 0;
+    for (int i = 0; i < 30; i++) {
+        pid_t c = fork();
+        if (!c) {
+            pthread_t t;
+            pthread_create(&t, NULL, waits_for_one, NULL);
+            pthread_create(&t, NULL, waits_for_two, NULL);
+            struct timespec q = {0, i * 50000};
+            nanosleep(&q, NULL);
+            _exit(7);
+        }
+        int st = 0;
+        waitpid(c, &st, 0);
+        wrong += st != 7 << 8;
+        wrong += futex(&waited[0], FUTEX_WAKE_PRIVATE, 9, NULL, NULL, 0) != 0;
+    }
+    is(wrong, 0, "processes that end while their threads wait");
+}
+
 static void futexes(void)
 {
     pthread_t t[8];
@@ -249,6 +282,15 @@ static void futexes(void)
     is(syscall(SYS_futex_waitv, v, 2, 0, &ts, CLOCK_MONOTONIC), 1, "futex_waitv: the second");
     pthread_join(t[0], NULL);
     err(syscall(SYS_futex_waitv, v, 0, 0, NULL, 0), EINVAL, "futex_waitv: none");
+    void on_usr1(int sig) {}
+    pthread_t me = pthread_self();
+    void *signals(void *p) { sleep_ms(40); pthread_kill(me, SIGUSR1); return NULL; }
+    struct sigaction sa = {.sa_handler = on_usr1};
+    sigaction(SIGUSR1, &sa, NULL);
+    pthread_create(&t[0], NULL, signals, NULL);
+    err(syscall(SYS_futex_waitv, v, 2, 0, &ts, CLOCK_MONOTONIC), EINTR, "futex_waitv: a signal");
+    pthread_join(t[0], NULL);
+    ends_with_waiters();
     err(syscall(SYS_futex_waitv, v, 129, 0, NULL, 0), EINVAL, "futex_waitv: too many");
 }
 

@@ -313,6 +313,24 @@ static void posix(void)
     pthread_create(&th, NULL, spin, NULL);
     r = clock_nanosleep(CLOCK_PROCESS_CPUTIME_ID, 0, &ct, NULL);
     ok(r == 0 && now_s(CLOCK_MONOTONIC) - m > 0.01, "clock_nanosleep: cpu time of the process");
+    for (int flags = 0; flags <= SA_RESTART; flags += SA_RESTART) {
+        struct sigaction sa = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | flags};
+        sigaction(SIGUSR2, &sa, NULL);
+        pthread_t sender;
+        pthread_t me = pthread_self();
+        void *send(void *a) { sleep_ms(30); pthread_kill(me, SIGUSR2); return a; }
+        struct timespec rem = {-1, -1};
+        ct = (struct timespec){5, 0};
+        pthread_create(&sender, NULL, send, NULL);
+        is(clock_nanosleep(CLOCK_PROCESS_CPUTIME_ID, 0, &ct, &rem), EINTR, "clock_nanosleep: cpu time, a handler%s", flags ? " with SA_RESTART" : "");
+        ok(rem.tv_sec == 4 && rem.tv_nsec > 0, "clock_nanosleep: cpu time that was left");
+        pthread_join(sender, NULL);
+    }
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ct);
+    ct.tv_nsec += 30000000;
+    if (ct.tv_nsec >= 1000000000)
+        ct.tv_sec++, ct.tv_nsec -= 1000000000;
+    is(clock_nanosleep(CLOCK_PROCESS_CPUTIME_ID, TIMER_ABSTIME, &ct, NULL), 0, "clock_nanosleep: cpu time, absolute");
     stop = 1;
     pthread_join(th, NULL);
 }

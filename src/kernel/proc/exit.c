@@ -147,6 +147,7 @@ void task_exit(int status)
     t->core.in_kernel = 1; /* also when a signal ends it */
     if (unlikely(trace_active))
         trace_event('x', t->tg->group_exit ? t->tg->exit_code : status);
+    futex_forget(t);
     futex_exit(t);
     if (t->clear_child_tid && mm->live_carriers > 1) {
         if (!user_store32(t->clear_child_tid, 0))

@@ -92,16 +92,6 @@ static long futex_goes_on(struct task *t)
     return r == -ETIMEDOUT ? r : deadline == NO_DEADLINE ? -ERESTARTSYS : -EINTR;
 }
 
-/* Frozen in its wait, and now a signal comes: the result of the call, as if it had come to the sleeping task. */
-bool futex_interrupted(struct task *t, long *result)
-{
-    if (t->restart != futex_goes_on)
-        return false;
-    leave(&t->futex);
-    *result = t->futex.woken ? 0 : t->restart_deadline == NO_DEADLINE ? -ERESTARTSYS : -EINTR;
-    return true;
-}
-
 static long futex_wait(uptr addr, bool private, u32 val, u64 deadline, u32 bits)
 {
     struct task *t = current_task();
@@ -420,6 +410,11 @@ struct waitv { /* struct futex_waitv of the ABI */
 #define WAITV_32 2u
 #define WAITV_PRIVATE 128u
 
+struct futex_several { /* a call that waits for several words; it may be frozen meanwhile */
+    u32 entered;
+    struct futex_waiter w[];
+};
+
 static long waitv_enter(struct futex_waiter *w, const struct waitv *v)
 {
     struct key k;
@@ -442,29 +437,52 @@ static long waitv_enter(struct futex_waiter *w, const struct waitv *v)
     return r;
 }
 
-static long waitv_woken(struct futex_waiter *w, u32 n)
+static long waitv_woken(const struct futex_several *s)
 {
-    for (u32 i = 0; i < n; i++)
-        if (atomic_load(&w[i].woken))
+    for (u32 i = 0; i < s->entered; i++)
+        if (atomic_load(&s->w[i].woken))
             return i;
     return -EAGAIN;
 }
 
-static long waitv(struct waitv *v, struct futex_waiter *w, u32 n, u64 deadline)
+/* The result: which one was woken, else r. */
+static long waitv_ends(struct task *t, long r)
 {
-    long r = 0, woken;
-    u32 in = 0;
-    atomic_store(&current_task()->core.wake, WAKE_RUNNING);
-    while (in < n && !(r = waitv_enter(&w[in], &v[in])))
-        in++;
-    while (!r && waitv_woken(w, in) < 0)
-        r = wait_sleep(deadline);
-    for (u32 i = 0; i < in; i++)
-        leave(&w[i]);
-    woken = waitv_woken(w, in);
-    if (woken >= 0)
-        return woken;
-    return r == -EINTR ? -ERESTARTSYS : r;
+    struct futex_several *s = t->futexes;
+    for (u32 i = 0; i < s->entered; i++)
+        leave(&s->w[i]);
+    long woken = waitv_woken(s);
+    t->futexes = NULL;
+    kfree(s);
+    return woken >= 0 ? woken : r;
+}
+
+static long waitv_goes_on(struct task *t)
+{
+    long r = 0;
+    while (!r && waitv_woken(t->futexes) < 0)
+        r = wait_sleep(t->restart_deadline);
+    if (r == -EINTR && t->core.froze)
+        return -ERESTART_RESTARTBLOCK;
+    return waitv_ends(t, r == -EINTR ? -ERESTARTSYS : r);
+}
+
+static long waitv(const struct waitv *v, u32 n, u64 deadline)
+{
+    struct task *t = current_task();
+    struct futex_several *s = kzalloc(sizeof(*s) + n * sizeof(s->w[0]));
+    long r = 0;
+    if (!s)
+        return -ENOMEM;
+    t->futexes = s;
+    atomic_store(&t->core.wake, WAKE_RUNNING);
+    while (s->entered < n && !(r = waitv_enter(&s->w[s->entered], &v[s->entered])))
+        s->entered++;
+    if (r)
+        return waitv_ends(t, r);
+    t->restart = waitv_goes_on;
+    t->restart_deadline = deadline;
+    return waitv_goes_on(t);
 }
 
 static long deadline_of(uptr ts, int cmd, bool realtime, u64 *out)
@@ -534,12 +552,10 @@ SYSCALL5(futex_waitv, uptr, uv, u32, n, u32, flags, uptr, ts, int, clock)
     if (r)
         return r;
     struct waitv *v = kmalloc(n * sizeof(*v));
-    struct futex_waiter *w = kzalloc(n * sizeof(*w));
-    r = !v || !w ? -ENOMEM : copy_from_user(v, uv, n * sizeof(*v));
+    r = !v ? -ENOMEM : copy_from_user(v, uv, n * sizeof(*v));
     if (!r)
-        r = waitv(v, w, n, deadline);
+        r = waitv(v, n, deadline);
     kfree(v);
-    kfree(w);
     return r;
 }
 
@@ -601,7 +617,26 @@ static void robust_died(uptr word, u32 tid, bool pi)
     }
 }
 
-void futex_forget(struct task *t) { leave(&t->futex); }
+/* Frozen in its wait, and now a signal comes: the result of the call, as if it had come to the sleeping task. */
+bool futex_interrupted(struct task *t, long *result)
+{
+    if (t->futexes) {
+        *result = waitv_ends(t, -ERESTARTSYS);
+    } else if (t->restart == futex_goes_on) {
+        leave(&t->futex);
+        *result = t->futex.woken ? 0 : t->restart_deadline == NO_DEADLINE ? -ERESTARTSYS : -EINTR;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+void futex_forget(struct task *t)
+{
+    leave(&t->futex);
+    if (t->futexes)
+        waitv_ends(t, 0);
+}
 
 void futex_exit(struct task *t)
 {

@@ -5,7 +5,7 @@
 
 struct task;
 long futex_wake_addr(uptr addr, u32 count);
-void futex_forget(struct task *t); /* it waits no more, whoever asks */
+void futex_forget(struct task *t); /* it waits no more: it ends, perhaps frozen in its wait */
 bool futex_interrupted(struct task *t, long *result);
 void futex_exit(struct task *t); /* robust list of an ending task */
 

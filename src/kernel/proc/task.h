@@ -110,7 +110,9 @@ struct task {
     bool killed_outside; /* stays in memory: somebody may yet wake it (dead.c) */
     long (*restart)(struct task *t); /* -ERESTART_RESTARTBLOCK */
     u64 restart_deadline, restart_arg;
+    int restart_clock;
     struct futex_waiter futex;
+    struct futex_several *futexes; /* waits for several */
     struct exec_args *exec; /* handed over to a spare stub */
     struct frozen *frozen; /* freeze.h, from here on */
     u32 parked, freeze_order;

@@ -139,23 +139,36 @@ SYSCALL2(nanosleep, uptr, req, uptr, rem)
     return r ? r : sleep_restartable(host_clock(CLOCK_MONOTONIC) + ns, rem);
 }
 
-/* Until the group has used so much cpu time: looks again when it could have. */
-static long cpu_sleep(int id, u64 until, u64 more, uptr rem)
+/* Until the group has used so much cpu time: looks again when it could have. A sleep that is relative keeps its end when it is made
+ * again, so it is a restart block, as in Linux. */
+static long cpu_sleep_goes_on(struct task *t)
 {
+    u64 now, until = t->restart_deadline;
+    for (;;) {
+        long r = read_clock(t->restart_clock, &now);
+        if (r || now >= until)
+            return r;
+        r = sleep_to(host_clock(CLOCK_MONOTONIC) + MAX((until - now) / 64, 1000000ul));
+        if (r && t->restart_arg && put_ts(t->restart_arg, until - now))
+            return -EFAULT;
+        if (r)
+            return -ERESTART_RESTARTBLOCK;
+    }
+}
+
+static long cpu_sleep(int id, bool absolute, u64 ns, uptr rem)
+{
+    struct task *t = current_task();
     u64 now;
     long r = read_clock(id, &now);
     if (r)
         return r;
-    if (until == ~0ull)
-        until = now + more;
-    for (;;) {
-        r = read_clock(id, &now);
-        if (r || now >= until)
-            return r;
-        r = sleep_to(host_clock(CLOCK_MONOTONIC) + MAX((until - now) / 64, 1000000ul));
-        if (r)
-            return !rem ? -ERESTARTNOHAND : put_ts(rem, until > now ? until - now : 0) ? -EFAULT : -EINTR;
-    }
+    t->restart = cpu_sleep_goes_on;
+    t->restart_clock = id;
+    t->restart_deadline = absolute ? ns : now + ns;
+    t->restart_arg = absolute ? 0 : rem;
+    r = cpu_sleep_goes_on(t);
+    return r == -ERESTART_RESTARTBLOCK && absolute ? -ERESTARTNOHAND : r;
 }
 
 SYSCALL4(clock_nanosleep, int, id, int, flags, uptr, req, uptr, rem)
@@ -169,7 +182,7 @@ SYSCALL4(clock_nanosleep, int, id, int, flags, uptr, req, uptr, rem)
     if (r)
         return r;
     if (id == CLOCK_PROCESS_CPUTIME_ID || id < 0)
-        return cpu_sleep(id, flags & 1 ? ns : ~0ull, ns, flags & 1 ? 0 : rem);
+        return cpu_sleep(id, flags & 1, ns, rem);
     if (!(flags & 1))
         return sleep_restartable(now + ns, rem);
     if (id == CLOCK_REALTIME || id == 11) {
