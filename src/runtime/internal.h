@@ -16,12 +16,11 @@ struct harena_sandbox {
     char name[64], id[16];
     char root[256]; /* for harena_list */
     int link;       /* socket to the broker */
-    pid_t guard;    /* guard.c; 0 = not yet, -1 = not any more */
+    struct guard *guard; /* guard.c; NULL = none */
+    pid_t guard_pid;
     pid_t broker;   /* 0 = only connected to */
     int broker_pidfd; /* -1 = our own child */
     bool exited;    /* the broker was reaped */
-    bool wants_guard;
-    bool ready;     /* the guest has booted */
     pid_t group;    /* of the guest's host processes, when only we can end it after the broker was killed; else 0 */
     int state_fd;   /* our state directory, -1 = anonymous */
     int base_fd;
@@ -76,7 +75,6 @@ void state_remove_unlocked(int base_fd, const char *name);
 char *origin_files(const char *kernel, const struct harena_mount *mounts, u32 count);
 
 /* guard.c */
-#define GUARD_AFTER_MS 50
 void guard_start(struct harena_sandbox *s);
 void guard_end(struct harena_sandbox *s);
 
@@ -115,6 +113,7 @@ void watch_usage(int broker, struct harena_usage *u);
 int message_send(int fd, void *message, u32 size, const int *fds, u32 fd_count, struct harena_error *err);
 int message_receive_fds(int fd, u8 **out, int *fds, u32 max, u32 *fd_count, struct harena_error *err);
 int message_receive(int fd, u8 **out, int *passed, struct harena_error *err); /* *passed: a descriptor that came, or -1; NULL = none is wanted */
+int message_error(const u8 *message, struct harena_error *err); /* -1 when it is CTL_ERROR, with its text in err; else 0 */
 int stdio_fresh(int fd, bool write);
 
 /* config.c: a message that grows; zero-initialise, free data. Both return where the addition lies. */

@@ -60,7 +60,6 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
         abort();
     s->link = s->state_fd = s->views = s->broker_pidfd = s->init_pidfd = -1;
     s->limits = c->limits;
-    s->wants_guard = c->guard;
     snprintf(s->root, sizeof(s->root), "default");
     for (u32 i = 0; i < c->mount_count; i++)
         if (!strcmp(c->mounts[i].target, "/") && c->mounts[i].source)
@@ -96,6 +95,8 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
     close(pair[1]);
     if (r < 0)
         goto fail;
+    if (c->guard && !c->anonymous)
+        guard_start(s);
     cgroup_add(s, s->broker);
     if (!limits_held(s, c, err))
         goto fail;
@@ -174,7 +175,6 @@ static void decode(struct harena_sandbox *s, struct harena_event *e)
     e->text_size = payload;
     switch (h->type) {
     case CTL_READY:
-        s->ready = true;
         s->init = e->value;
         s->group = payload >= 8 && n->pad ? 0 : s->init;
         s->init_pidfd = s->broker > 0 ? syscall(SYS_pidfd_open, s->init, 0) : -1;
@@ -208,20 +208,6 @@ static void decode(struct harena_sandbox *s, struct harena_event *e)
     }
 }
 
-/* Until there is a message, or a signal of the mask: -1. Who waits for long gets a guard. */
-static int wait_for_broker(struct harena_sandbox *s, const sigset_t *mask)
-{
-    struct pollfd p = { .fd = s->link, .events = POLLIN };
-    const struct timespec soon = { .tv_nsec = GUARD_AFTER_MS * 1000000l };
-    bool wants_guard = s->wants_guard && s->ready && !s->guard;
-    int ready = wants_guard ? ppoll(&p, 1, &soon, mask) : 0;
-    if (ready == 0 && wants_guard)
-        guard_start(s);
-    if (ready == 0 && mask)
-        ready = ppoll(&p, 1, NULL, mask);
-    return mask ? ready : 0;
-}
-
 int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_event *e, struct harena_error *err)
 {
     free(s->message);
@@ -240,7 +226,7 @@ int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_ev
         return 0;
     }
     for (;;) {
-        if (wait_for_broker(s, mask) < 0) {
+        if (mask && ppoll(&(struct pollfd){ .fd = s->link, .events = POLLIN }, 1, NULL, mask) < 0) {
             if (errno == EINTR)
                 return 0;
             harena_error_set(err, 125, "cannot wait for the sandbox: %s", strerror(errno));
@@ -367,13 +353,8 @@ int harena_kill(const char *name, int signal, struct harena_error *err)
     struct ctl_number m = { .h.type = CTL_KILL, .number = signal };
     int r = message_send(fd, &m, sizeof(m), NULL, 0, err);
     u8 *answer = NULL;
-    if (!r && message_receive(fd, &answer, NULL, err) > 0) { /* the connection closes when everything is done */
-        struct ctl_error *e = (void *)answer;
-        if (e->h.type == CTL_ERROR && e->h.size >= sizeof(*e)) {
-            harena_error_set(err, e->status, "%s", e->text);
-            r = -1;
-        }
-    }
+    if (!r && message_receive(fd, &answer, NULL, err) > 0) /* the connection closes when everything is done */
+        r = message_error(answer, err);
     free(answer);
     close(fd);
     return r;
