@@ -157,13 +157,20 @@ static void message_done(struct client *c)
     c->fd_count = 0;
 }
 
+/* At start the link is all that is waited for. Returns 1 or -errno. */
+static int receive_whole(struct client *c)
+{
+    int r;
+    while (!(r = receive(c)))
+        ;
+    return r;
+}
+
 /* At start, on the link: the configuration. Descriptors: empty directory, then listener and state directory or neither. */
 int control_recv_config(struct broker *b)
 {
     struct client *c = b->link;
-    int r;
-    while (!(r = receive(c)))
-        ;
+    int r = receive_whole(c);
     if (r < 0)
         return r;
     struct ctl_config *cfg = (void *)c->message;
@@ -183,9 +190,7 @@ int control_recv_config(struct broker *b)
 int control_recv_fds(struct broker *b, u32 type, int *fds, u32 *count, u32 *number)
 {
     struct client *c = b->link;
-    int r;
-    while (!(r = receive(c)))
-        ;
+    int r = receive_whole(c);
     if (r < 0)
         return r;
     struct ctl_number *n = (void *)c->message;

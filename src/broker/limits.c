@@ -261,11 +261,14 @@ static void look_at_processes(struct broker *b, struct look *l)
 
 /* ---- looking ---- */
 
+/* Memory is limited and nobody but us counts it. */
+static bool memory_is_ours(const struct ctl_config *c) { return c->memory_max && !(c->flags & CTL_CONFIG_CGROUP); }
+
 /* Is there something that only /proc tells? */
 bool limits_need_proc(const struct broker *b)
 {
     const struct ctl_config *c = b->config;
-    return (c->memory_max && !(c->flags & CTL_CONFIG_CGROUP)) || (c->cpu_time_ms && b->limits.time_fd < 0);
+    return memory_is_ours(c) || (c->cpu_time_ms && b->limits.time_fd < 0);
 }
 
 static void check_cpu_time(struct broker *b, u64 used_ns)
@@ -283,12 +286,12 @@ static void check_memory(struct broker *b, u64 private_bytes)
     if (b->main_done || fstat(b->k_fd, &k) < 0 || fstat(b->d_fd, &d) < 0)
         return;
     u64 segments = (u64)(k.st_blocks + d.st_blocks) * 512, files = (u64)d.st_blocks * 512, max = c->memory_max;
-    bool alone = max && !(c->flags & CTL_CONFIG_CGROUP); /* nobody else counts */
-    if (alone)
+    bool ours = memory_is_ours(c);
+    if (ours)
         freeze_limit(b, max + max / 4 + SUM_SLACK);
     if (c->tmpfs_max && files > c->tmpfs_max + D_SLACK)
         end_sandbox(b, 137, "out of memory: the sandbox's files in memory reached their limit and it was killed; raise --tmpfs");
-    else if (alone && (segments > max || segments + private_bytes > max + max / 4 + SUM_SLACK))
+    else if (ours && (segments > max || segments + private_bytes > max + max / 4 + SUM_SLACK))
         end_sandbox(b, 137, "out of memory: the sandbox reached its memory limit and was killed; raise --memory");
 }
 
@@ -302,8 +305,7 @@ int limits_check(struct broker *b, int wait_ms)
     u64 now = monotonic_ns();
     if (now >= l->next_ns) {
         u64 used = group_cpu_ns(b), private_bytes = 0, next_ms = LOOK_MS;
-        bool memory_alone = c->memory_max && !(c->flags & CTL_CONFIG_CGROUP);
-        if (memory_alone || (c->cpu_time_ms && used == UNKNOWN)) {
+        if (memory_is_ours(c) || (c->cpu_time_ms && used == UNKNOWN)) {
             struct look look;
             look_at_processes(b, &look);
             private_bytes = look.pages * PAGE_SIZE;
@@ -343,7 +345,7 @@ int limits_begin(struct broker *b)
     l->stat_fd = open_count(b, c->memory_group_off, "memory.stat", "memory.stat");
     l->oom_fd = open_count(b, c->memory_group_off, "memory.events", "memory.oom_control");
     l->time_fd = open_count(b, c->time_group_off, "cpuacct.usage", "cpu.stat");
-    if (c->cpu_time_ms || c->tmpfs_max || (c->memory_max && !(c->flags & CTL_CONFIG_CGROUP)))
+    if (c->cpu_time_ms || c->tmpfs_max || memory_is_ours(c))
         l->next_ns = monotonic_ns() + LOOK_MIN_MS * 1000000ul;
     int r = pin(b);
     l->cpus = cpu_count(b);

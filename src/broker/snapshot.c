@@ -140,12 +140,8 @@ static void order_done(struct broker *b)
             send_done(c);
         client_drop(b, c);
     }
-    if (stop) {
-        link_error(b, 137, "stopped by `harena snapshot --stop`");
-        b->status = 137;
-        b->main_done = true;
-        spawn_kill(b);
-    }
+    if (stop)
+        end_sandbox(b, 137, "stopped by `harena snapshot --stop`");
 }
 
 /* All pages are said to be written. The client's descriptor may be another file than a memfd: then it is not ours to seal. */
@@ -181,7 +177,7 @@ int freeze_order(struct broker *b, struct client *c, u32 order, int *fds, u32 fd
         return -EBUSY;
     if (what == FREEZE_COPY && !limits_room_for_copy(b))
         return -ENOMEM;
-    if (what > FREEZE_COPY || (what == FREEZE_COPY) != (fd_count == 3) )
+    if (what > FREEZE_COPY || (what == FREEZE_COPY) != (fd_count == 3))
         return -EINVAL;
     if (what == FREEZE_THAW || (what == FREEZE_STAY && f->paused)) {
         bool changes = what == FREEZE_THAW && f->paused;

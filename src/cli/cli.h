@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include "runtime/runtime.h"
 
+struct json_t; /* jansson */
+
 struct command {
     const char *name;
     int (*run)(int argc, char **argv);
@@ -38,6 +40,10 @@ int fail_error(const struct harena_error *err);
 int usage(const char *command);
 /* getopt_long() returned ? or : (c): says why. Returns 125. */
 int bad_option(const char *command, char **argv, int c);
+/* The options of a command that knows --json alone. Returns 0 or 125. */
+int parse_json_option(const char *command, int argc, char **argv, bool *json);
+/* Writes it to standard output and frees it. Returns 0 or 125. */
+int finish_json(struct json_t *all);
 
 /* trace_out.c: lines of kernel/sys/trace.h for people. */
 struct trace_out {

@@ -4,7 +4,6 @@
 #include "cli/options.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -202,15 +201,10 @@ static int fork_sandbox(struct run_options *o, const char *name)
         abort();
     for (u32 i = 0; i < o->count; i++)
         name_copy(o, name, i, copies[i].name);
-    o->config.parts = parts;
-    o->config.mounts = parts->mounts;
-    run_options_hidden(o, parts->mounts, parts->mount_count);
-    o->config.mount_count = parts->mount_count;
+    run_options_parts(o, parts);
     inherit_limits(&o->config.limits, &origin.limits);
     o->config.snapshot = origin.snapshot;
     o->config.snapshot_id = origin.snapshot_id;
-    o->config.guard = true;
-    o->config.libexec = getenv("HARENA_LIBEXEC");
     int status = o->detach ? detach(&ready) : -1;
     if (status < 0)
         status = o->count == 1 && !o->detach && !o->output ? run_attached(o, copies) : run_copies(o, copies, ready);
@@ -222,18 +216,11 @@ static int fork_sandbox(struct run_options *o, const char *name)
 int cmd_fork(int argc, char **argv)
 {
     struct run_options o = { 0 };
-    int status = run_options_parse(&o, "fork", FOR_FORK, argc, argv);
+    const char *name;
+    int status = run_options_around(&o, "fork", FOR_FORK, argc, argv, &name);
     if (status)
         return status;
-    const char *name = argv[optind];
-    if (!name)
-        return usage("fork");
-    int at = optind;
-    argv[at] = argv[0];
-    status = run_options_parse(&o, "fork", FOR_FORK, argc - at, argv + at);
-    if (status)
-        return status;
-    if (at + optind < argc)
+    if (optind < argc)
         return usage("fork");
     o.count = o.count ?: 1;
     return fork_sandbox(&o, name);

@@ -2,11 +2,11 @@
  * command lines and directories of our own are escaped here: whoever started the sandbox may have been handed them. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
-#include <getopt.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static void print_plain(const char *s, int width)
 {
@@ -46,13 +46,6 @@ static const char *size_text(u64 bytes, char out[24])
 }
 
 static json_t *text(const char *s) { return json_string(s) ?: json_string("?"); }
-
-static int finish_json(json_t *all)
-{
-    int bad = json_dumpf(all, stdout, JSON_INDENT(2)) | (putchar('\n') == EOF) | fflush(stdout);
-    json_decref(all);
-    return bad ? fail(125, "cannot write: %m") : 0;
-}
 
 static json_t *or_null(u64 value, double unit)
 {
@@ -137,15 +130,10 @@ static int show_processes(const char *name, bool json)
 
 int cmd_ps(int argc, char **argv)
 {
-    static const struct option long_options[] = { { "json", 0, 0, 'j' }, { 0 } };
-    bool json = false;
-    int c;
-    opterr = 0;
-    while ((c = getopt_long(argc, argv, ":", long_options, NULL)) >= 0) {
-        if (c != 'j')
-            return bad_option("ps", argv, c);
-        json = true;
-    }
+    bool json;
+    int status = parse_json_option("ps", argc, argv, &json);
+    if (status)
+        return status;
     if (optind + 1 < argc)
         return usage("ps");
     return optind < argc ? show_processes(argv[optind], json) : show_sandboxes(json);

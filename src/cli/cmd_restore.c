@@ -2,7 +2,6 @@
  * (store/mounts.c); everything else is as for a new sandbox. */
 #define _GNU_SOURCE
 #include "cli/options.h"
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,12 +44,7 @@ static int run_restored(struct store_loaded *l, struct run_options *o)
     o->command.tty = l->parts.tty;
     for (int i = 0; i < 3; i++)
         o->command.fds[i] = i;
-    o->config.guard = true;
-    o->config.libexec = getenv("HARENA_LIBEXEC");
-    o->config.parts = &l->parts;
-    o->config.mounts = l->parts.mounts;
-    run_options_hidden(o, l->parts.mounts, l->parts.mount_count);
-    o->config.mount_count = l->parts.mount_count;
+    run_options_parts(o, &l->parts);
     o->config.snapshot = l->where[0] ? l->where : NULL;
     o->config.snapshot_id = l->where[0] ? l->manifest->id : NULL;
     if (terminal)
@@ -78,18 +72,13 @@ int cmd_restore(int argc, char **argv)
     struct store *s;
     struct kernel_image *k;
     struct store_loaded *l;
-    int status = run_options_parse(&o, "restore", FOR_RESTORE, argc, argv);
+    const char *where;
+    int status = run_options_around(&o, "restore", FOR_RESTORE, argc, argv, &where);
     if (status)
         return status;
-    const char *where = argv[optind];
-    if (!where || where[0] == '-')
+    if (where[0] == '-')
         return usage("restore");
-    int at = optind;
-    argv[at] = argv[0]; /* options may follow the name as well */
-    status = run_options_parse(&o, "restore", FOR_RESTORE, argc - at, argv + at);
-    if (status)
-        return status;
-    if (at + optind < argc)
+    if (optind < argc)
         return fail(125, "restore takes one snapshot and options; its program goes on by itself");
     status = store_begin(&s, &k);
     if (status)

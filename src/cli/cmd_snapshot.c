@@ -127,28 +127,21 @@ static int list_json(const struct store_info *list, int n)
             list[i].id, "sandbox", list[i].sandbox, "parent", list[i].parent, "created", (json_int_t)list[i].created, "disk",
             (json_int_t)list[i].disk, "own", (json_int_t)list[i].own, "state", (json_int_t)list[i].apparent, "data_levels",
             (int)list[i].data_levels, "page_levels", (int)list[i].page_levels, "broken", (int)list[i].broken));
-    int bad = json_dumpf(all, stdout, JSON_INDENT(2)) | (putchar('\n') == EOF) | fflush(stdout);
-    json_decref(all);
-    return bad ? fail(125, "cannot write: %m") : 0;
+    return finish_json(all);
 }
 
 int cmd_snapshots(int argc, char **argv)
 {
-    static const struct option long_options[] = { { "json", 0, 0, 'j' }, { 0 } };
     struct harena_error err = { 0 };
     struct store_info *list = NULL;
     struct store *s;
-    bool json = false;
-    int c;
-    opterr = 0;
-    while ((c = getopt_long(argc, argv, ":", long_options, NULL)) >= 0) {
-        if (c != 'j')
-            return bad_option("snapshots", argv, c);
-        json = true;
-    }
+    bool json;
+    int status = parse_json_option("snapshots", argc, argv, &json);
+    if (status)
+        return status;
     if (optind < argc)
         return usage("snapshots");
-    int status = store_begin(&s, NULL);
+    status = store_begin(&s, NULL);
     if (status)
         return status;
     int n = store_list(s, &list, &err);

@@ -166,3 +166,28 @@ int run_options_parse(struct run_options *o, const char *command, u32 who, int a
         return fail(125, "-w %s: the directory inside must be absolute", o->workdir);
     return 0;
 }
+
+int run_options_around(struct run_options *o, const char *command, u32 who, int argc, char **argv, const char **name)
+{
+    int status = run_options_parse(o, command, who, argc, argv);
+    if (status)
+        return status;
+    int at = optind;
+    *name = argv[at];
+    if (!*name)
+        return usage(command);
+    argv[at] = argv[0]; /* what follows the name is parsed as a command line of its own */
+    status = run_options_parse(o, command, who, argc - at, argv + at);
+    optind += at;
+    return status;
+}
+
+void run_options_parts(struct run_options *o, const struct harena_parts *parts)
+{
+    o->config.parts = parts;
+    o->config.mounts = parts->mounts;
+    o->config.mount_count = parts->mount_count;
+    run_options_hidden(o, parts->mounts, parts->mount_count);
+    o->config.guard = true;
+    o->config.libexec = getenv("HARENA_LIBEXEC");
+}

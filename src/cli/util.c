@@ -1,8 +1,10 @@
-/* Parsing of numbers; the guest's environment. */
+/* Parsing of numbers; the guest's environment; --json. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
 #include <ctype.h>
 #include <errno.h>
+#include <getopt.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,4 +153,25 @@ void environment_defaults(struct environment *e, bool tty)
         environment_set(e, "TERM");
     else if (tty)
         environment_set(e, "TERM=xterm");
+}
+
+int parse_json_option(const char *command, int argc, char **argv, bool *json)
+{
+    static const struct option long_options[] = { { "json", 0, 0, 'j' }, { 0 } };
+    int c;
+    *json = false;
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, ":", long_options, NULL)) >= 0) {
+        if (c != 'j')
+            return bad_option(command, argv, c);
+        *json = true;
+    }
+    return 0;
+}
+
+int finish_json(json_t *all)
+{
+    int bad = json_dumpf(all, stdout, JSON_INDENT(2)) | (putchar('\n') == EOF) | fflush(stdout);
+    json_decref(all);
+    return bad ? fail(125, "cannot write: %m") : 0;
 }

@@ -98,6 +98,15 @@ int message_receive_fds(int fd, u8 **out, int *fds, u32 max, u32 *fd_count, stru
     }
 }
 
+int message_error(const u8 *message, struct harena_error *err)
+{
+    const struct ctl_error *e = (const void *)message;
+    if (e->h.type != CTL_ERROR || e->h.size < sizeof(*e))
+        return 0;
+    harena_error_set(err, e->status, "%s", e->text);
+    return -1;
+}
+
 int message_receive(int fd, u8 **out, int *passed, struct harena_error *err)
 {
     int one = -1;

@@ -1,18 +1,15 @@
 /* Pausing, snapshots and sandboxes made from them; the broker's side is broker/snapshot.c. The files a snapshot is copied into are
  * memfds here: K and D are written by the broker, pages by copies of the guest's processes. What a guest could still change is refused:
- * the page file is sealed, which the host refuses while anybody maps it for writing. */
+ * the broker seals the page file, which the host refuses while anybody maps it for writing. */
 #define _GNU_SOURCE
 #include "runtime/internal.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "base/layout.h"
-
-#define SEAL_TRIES 50 /* of a millisecond: a process that has just ended */
 
 void harena_parts_free(struct harena_parts *p)
 {
@@ -44,15 +41,6 @@ static int order(int fd, u32 what, const int *fds, u32 fd_count, struct harena_e
     return message_send(fd, &m, sizeof(m), fds, fd_count, err);
 }
 
-static int take_error(const u8 *message, struct harena_error *err)
-{
-    const struct ctl_error *e = (const void *)message;
-    if (!e || e->h.type != CTL_ERROR || e->h.size < sizeof(*e))
-        return 0;
-    harena_error_set(err, e->status, "%s", e->text);
-    return -1;
-}
-
 /* Answered with CTL_FROZEN. */
 static int simple_order(const char *name, u32 what, struct harena_error *err)
 {
@@ -65,7 +53,7 @@ static int simple_order(const char *name, u32 what, struct harena_error *err)
         harena_error_set(err, 125, "the sandbox ended");
         r = -1;
     } else if (r > 0) {
-        r = take_error(answer, err);
+        r = message_error(answer, err);
     }
     free(answer);
     close(fd);
@@ -88,17 +76,12 @@ static int new_file(const char *name, u64 size, struct harena_error *err)
     return -1;
 }
 
+/* The broker has done so, when nobody mapped it for writing any more; here it is made sure of. */
 static int seal(int fd, struct harena_error *err)
 {
-    for (int i = 0; i < SEAL_TRIES; i++) {
-        if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0)
-            return 0;
-        if (errno != EBUSY)
-            break;
-        poll(NULL, 0, 1);
-    }
-    harena_error_set(err, 125, errno == EBUSY ? "a process of the sandbox holds on to its snapshot's memory; the snapshot is worthless"
-                                              : "cannot seal a snapshot's memory: %s", strerror(errno));
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0)
+        return 0;
+    harena_error_set(err, 125, "cannot seal a snapshot's memory: %s", strerror(errno));
     return -1;
 }
 
@@ -170,7 +153,7 @@ static int take_answer(struct harena_parts *p, int fd, struct harena_error *err)
             p->pages[below] = top;
             p->levels = below + 1;
         }
-        r = m->h.type == CTL_FROZEN && m->h.size >= sizeof(*m) ? 1 : take_error(answer, err);
+        r = m->h.type == CTL_FROZEN && m->h.size >= sizeof(*m) ? 1 : message_error(answer, err);
         if (r > 0) {
             p->tty = m->tty;
             if (m->levels != below || decode_mounts(p, (u8 *)(m + 1), answer + m->h.size, m->mount_count)) {

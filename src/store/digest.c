@@ -69,8 +69,7 @@ static int hash_file(int fd, char out[MANIFEST_SHA256])
     }
     free(buffer);
     sha256_final(&h, sum);
-    for (u32 i = 0; i < SHA256_SIZE; i++)
-        snprintf(out + 2 * i, 3, "%02x", sum[i]);
+    hex_text(sum, sizeof(sum), out);
     return n < 0 ? -1 : 0;
 }
 

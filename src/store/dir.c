@@ -103,6 +103,12 @@ void store_close(struct store *s)
 
 bool store_is_path(const char *where) { return strchr(where, '/') || !strcmp(where, ".") || !strcmp(where, ".."); }
 
+bool same_inode(int a, int b)
+{
+    struct stat x, y;
+    return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 int place_find(struct store *s, const char *where, struct place *p, struct harena_error *err)
 {
     *p = (struct place){ .dir = s->fd, .in_store = true };
@@ -116,7 +122,6 @@ int place_find(struct store *s, const char *where, struct place *p, struct haren
         return 0;
     }
     char parent[PATH_MAX];
-    struct stat a, b;
     size_t n = strlen(where);
     while (n > 1 && where[n - 1] == '/')
         n--;
@@ -134,7 +139,7 @@ int place_find(struct store *s, const char *where, struct place *p, struct haren
         harena_error_set(err, 125, "%s: %s", parent, strerror(errno));
         return -1;
     }
-    p->in_store = fstat(p->dir, &a) == 0 && fstat(s->fd, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+    p->in_store = same_inode(p->dir, s->fd);
     return 0;
 }
 
@@ -147,6 +152,7 @@ void place_close(struct store *s, struct place *p)
 
 /* ---- temporary directories ---- */
 
+/* Does the name still stand for the open file? */
 static bool same_file(int fd, int dir, const char *name)
 {
     struct stat a, b;

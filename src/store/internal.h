@@ -24,6 +24,7 @@ struct place {
 };
 int place_find(struct store *s, const char *where, struct place *p, struct harena_error *err);
 void place_close(struct store *s, struct place *p);
+bool same_inode(int a, int b);
 
 /* Makes a locked temporary directory; removes what dead writers left. Returns its descriptor. */
 int temporary_make(int dir, char name[NAME_MAX + 1], struct harena_error *err);
@@ -53,6 +54,7 @@ void snapshot_describe(struct store *s, int dir, const char *name, struct store_
 
 /* ---- seal.c ---- */
 
+void hex_text(const u8 *in, u32 size, char *out); /* 2 * size digits and a NUL */
 int key_load(struct store *s, struct harena_error *err);
 /* "xxh3 CHECKSUM\nhmac HMAC\n" of the manifest's text; the HMAC covers the identity of the files in dir. */
 #define SEAL_MAX 256

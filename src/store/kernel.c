@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/layout.h"
+#include "store/internal.h"
 
 struct symbol {
     u64 address, size;
@@ -47,8 +48,7 @@ static bool read_build(struct kernel_image *k)
             ph[i].p_filesz < sizeof(*n) + 4 + n->n_descsz)
             continue;
         const u8 *id = (const u8 *)(n + 1) + 4;
-        for (u32 b = 0; b < n->n_descsz; b++)
-            snprintf(k->build + 2 * b, 3, "%02x", id[b]);
+        hex_text(id, n->n_descsz, k->build);
         return n->n_descsz >= 8;
     }
     return false;

@@ -13,7 +13,7 @@ _Static_assert(MANIFEST_MOUNTS * 2 < MANIFEST_POOL, "two strings a mount");
 
 static const char *const kinds[] = { NULL, "image", "hostfs", "tmpfs", "proc", "sys", "dev", "symlink" }; /* enum mount_kind */
 static const char *const segment_names[] = { "kernel", "data", "pages" };
-static const u64 size_max[] = { K_SIZE, D_SIZE, 64ull << 30 };
+static const u64 size_max[] = { K_SIZE, D_SIZE, MANIFEST_PAGES_MAX };
 
 static bool bad(char error[MANIFEST_ERROR], const char *f, ...) printf_like(2, 3);
 static bool bad(char error[MANIFEST_ERROR], const char *f, ...)

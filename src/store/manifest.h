@@ -20,6 +20,7 @@
 #define MANIFEST_LEVELS 4
 #define MANIFEST_SEGMENTS (1 + 2 * MANIFEST_LEVELS)
 #define MANIFEST_EXTENTS (4u << 20)
+#define MANIFEST_PAGES_MAX (64ull << 30) /* bytes of a page file; kernels write less */
 
 enum segment_kind { SEGMENT_KERNEL, SEGMENT_DATA, SEGMENT_PAGES, SEGMENT_KINDS };
 

@@ -141,12 +141,6 @@ static int share_file(struct saving *v, int source, const char *name, const stru
     return finish_file(v, fd, r);
 }
 
-static bool same_inode(int a, int b)
-{
-    struct stat x, y;
-    return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
 /* ---- what the three kinds of segments need ---- */
 
 static int save_kernel(struct saving *v)
@@ -222,9 +216,9 @@ static int save_lower_pages(struct saving *v, u32 i)
     bool ours = fstat(source, &st) == 0 && st.st_nlink && st.st_uid == geteuid() && (st.st_mode & 0777) == 0600 &&
                 (fcntl(source, F_GETFL) & O_ACCMODE) == O_RDONLY;
     if (!ours)
-        return write_segment(v, SEGMENT_PAGES, i, source, NULL, 64ul << 30);
+        return write_segment(v, SEGMENT_PAGES, i, source, NULL, MANIFEST_PAGES_MAX);
     struct manifest_segment *g = add_segment(v, SEGMENT_PAGES, i, name); /* of a snapshot that was removed, but others share it */
-    return file_size(v, source, 64ul << 30, &size) < 0 || segment_scan(source, size, &v->x, g, v->err) < 0 ||
+    return file_size(v, source, MANIFEST_PAGES_MAX, &size) < 0 || segment_scan(source, size, &v->x, g, v->err) < 0 ||
            share_file(v, source, name, g, v->x.list + g->first) < 0 ? -1 : 0;
 }
 
@@ -238,7 +232,7 @@ static int save_pages(struct saving *v)
     for (u32 i = 0; i + 1 < p->levels; i++)
         if (save_lower_pages(v, i) < 0)
             return -1;
-    return write_segment(v, SEGMENT_PAGES, p->levels - 1, p->pages[p->levels - 1], NULL, 64ul << 30);
+    return write_segment(v, SEGMENT_PAGES, p->levels - 1, p->pages[p->levels - 1], NULL, MANIFEST_PAGES_MAX);
 }
 
 /* ---- the manifest ---- */

@@ -63,7 +63,7 @@ int key_load(struct store *s, struct harena_error *err)
 
 /* ---- seals ---- */
 
-static void to_hex(const u8 *in, u32 size, char *out)
+void hex_text(const u8 *in, u32 size, char *out)
 {
     for (u32 i = 0; i < size; i++)
         snprintf(out + 2 * i, 3, "%02x", in[i]);
@@ -86,7 +86,7 @@ static void make_hmac(struct store *s, int dir, const char *text, size_t size, c
         hmac_update(&h, id, sizeof(id));
     }
     hmac_final(&h, sum);
-    to_hex(sum, sizeof(sum), out);
+    hex_text(sum, sizeof(sum), out);
 }
 
 void seal_make(struct store *s, int dir, const char *text, size_t size, char out[SEAL_MAX])

@@ -43,7 +43,7 @@ static KSTATE struct {
     u32 nap; /* nobody wakes it */
     u64 look_at; /* for dead host processes */
     u32 main_session; /* the sandbox ends with it */
-    bool panicked, booted;
+    bool booted;
 } boot;
 
 static struct r_control_guest *guest(void) { return (void *)(R_BASE + R_CONTROL_GUEST); }

@@ -87,11 +87,6 @@ static long plan_file(const struct vma *v)
     return 0;
 }
 
-static bool is_pinned(const struct vma *v)
-{
-    return v->flags & (VM_VIEW | VM_HIDDEN) || (v->map && v->map->file->inode->sb && v->map->file->inode->sb->outside);
-}
-
 static long make_plan(struct mm *mm)
 {
     for (u32 i = 0; i < mm->count; i++) {
@@ -99,8 +94,9 @@ static long make_plan(struct mm *mm)
         if (v->flags & (VM_SHARED | VM_WIPEONFORK))
             continue;
         long r = 0;
-        if (!v->map || is_pinned(v))
-            add_piece(&(struct piece){v->start, vma_host_end(v), 0, v->prot, v->map && is_pinned(v), v->flags & VM_MOVED});
+        bool pinned = pages_pinned(v);
+        if (!v->map || pinned)
+            add_piece(&(struct piece){v->start, vma_host_end(v), 0, v->prot, pinned, v->flags & VM_MOVED});
         else
             r = plan_file(v);
         if (r)
@@ -115,8 +111,7 @@ struct writer {
     struct pages_head *head;
     struct pages_extent *extents, *end; /* being collected, behind the plan */
     u32 count;
-    const struct pages_extent *base; /* the extents of level-1 for this mm, and where we are in them */
-    u64 base_count, base_at;
+    struct pages_table base; /* of the level below, complete: what this address space began with */
     u32 level;  /* of the page file: on top of those below, or 0 when there are FD_BASE_MAX of them: then it is whole */
     u32 below;
     const struct piece *piece;
@@ -166,9 +161,10 @@ static bool add_extent(struct writer *w, u64 addr, u32 count, u32 level, u64 off
 /* The lower levels' page for an address; NULL: none. Addresses are asked for in ascending order. */
 static const void *base_page(struct writer *w, u64 addr, u32 *level, u64 *off)
 {
-    while (w->base_at < w->base_count && w->base[w->base_at].addr + (u64)w->base[w->base_at].count * PAGE_SIZE <= addr)
-        w->base_at++;
-    const struct pages_extent *e = w->base_at < w->base_count ? &w->base[w->base_at] : NULL;
+    struct pages_table *t = &w->base;
+    while (t->at < t->count && t->e[t->at].addr + (u64)t->e[t->at].count * PAGE_SIZE <= addr)
+        t->at++;
+    const struct pages_extent *e = t->at < t->count ? &t->e[t->at] : NULL;
     if (!e || e->addr > addr || e->level >= w->below)
         return NULL;
     *level = e->level;
@@ -237,37 +233,23 @@ static bool write_window(struct writer *w, u64 start, u64 end, const u8 *residen
 
 static bool write_piece(struct writer *w, const struct piece *p)
 {
-    static const u32 pages = WINDOW / PAGE_SIZE;
     u8 resident[WINDOW / PAGE_SIZE];
     w->piece = p;
     if (!(p->prot & PROT_READ) && host_mprotect(p->start, p->end - p->start, PROT_READ))
         return false;
     for (u64 at = p->start; at < p->end; at += WINDOW) {
         u64 end = MIN(at + WINDOW, p->end);
-        memset(resident, 0, pages);
+        memset(resident, 0, sizeof(resident));
         if (dumps.swap)
             host_madvise(at, end - at, MADV_POPULATE_READ);
         if (host_mincore(at, end - at, resident))
             return false;
         if (p->moved) /* of a page of the snapshot's file it says whether the host has it in memory just now */
-            memset(resident, 1, pages);
+            memset(resident, 1, sizeof(resident));
         if (!write_window(w, at, end, resident))
             return false;
     }
     return true;
-}
-
-/* The complete table of what this address space began with. */
-static void find_base(struct writer *w, const struct mm *mm)
-{
-    if (!w->below || !mm->base)
-        return;
-    const struct pages_head *h = pages_level(w->below - 1);
-    for (u32 i = 0; i < MIN(h->mm_count, (u32)PAGES_MM_MAX); i++)
-        if (h->mm[i].mm == (u64)mm->base) {
-            w->base = (const void *)((const char *)h + h->mm[i].table);
-            w->base_count = h->mm[i].count;
-        }
 }
 
 static long write_pages(void)
@@ -276,7 +258,8 @@ static long write_pages(void)
     struct writer w = {.head = (void *)DUMP_WINDOW, .extents = (void *)(DUMP_PLAN + PLAN_EXTENTS),
                        .end = (void *)(DUMP_PLAN + PLAN_SIZE), .below = l->levels,
                        .level = l->levels < FD_BASE_MAX ? l->levels : 0};
-    find_base(&w, l->mm);
+    if (w.below && l->mm->base && !pages_table(l->mm->base, w.below - 1, &w.base))
+        w.base = (struct pages_table){0};
     w.head->magic = PAGES_MAGIC;
     w.head->level = w.level;
     for (u32 i = 0; i < l->count; i++)

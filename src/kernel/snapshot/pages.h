@@ -39,4 +39,17 @@ struct pages_head {
 
 static inline struct pages_head *pages_level(u32 n) { return (struct pages_head *)(BASE_WINDOW + n * BASE_STRIDE); }
 
+struct mm;
+struct vma;
+
+/* The extents of an address space, and how far one has come in them. */
+struct pages_table {
+    const struct pages_extent *e;
+    u64 count, at;
+};
+/* Returns false when there are none or they lie outside the level's file. */
+bool pages_table(const struct mm *mm, u32 level, struct pages_table *t);
+/* Is all of the mapping stored, so that its original is not needed? */
+bool pages_pinned(const struct vma *v);
+
 #endif

@@ -39,12 +39,7 @@ u32 snapshot_levels(void) { return restoring.levels; }
 
 /* ---- memory ---- */
 
-struct table {
-    const struct pages_extent *e;
-    u64 count, at;
-};
-
-static bool find_table(const struct mm *mm, u32 level, struct table *t)
+bool pages_table(const struct mm *mm, u32 level, struct pages_table *t)
 {
     const struct pages_head *h = pages_level(level);
     if (h->magic != PAGES_MAGIC || h->mm_count > PAGES_MM_MAX)
@@ -53,13 +48,13 @@ static bool find_table(const struct mm *mm, u32 level, struct table *t)
         const struct pages_mm *m = &h->mm[i];
         if (m->mm != (u64)mm)
             continue;
-        *t = (struct table){(const void *)((const char *)h + m->table), m->count, 0};
+        *t = (struct pages_table){(const void *)((const char *)h + m->table), m->count, 0};
         return m->table < BASE_STRIDE && m->count <= (BASE_STRIDE - m->table) / sizeof(struct pages_extent);
     }
     return false;
 }
 
-static long map_extents(struct table *t, const struct vma *v)
+static long map_extents(struct pages_table *t, const struct vma *v)
 {
     for (; t->at < t->count && t->e[t->at].addr < v->end; t->at++) {
         const struct pages_extent *e = &t->e[t->at];
@@ -73,11 +68,18 @@ static long map_extents(struct table *t, const struct vma *v)
     return 0;
 }
 
+bool pages_pinned(const struct vma *v)
+{
+    if (!v->map)
+        return false;
+    const struct super_block *sb = v->map->file->inode->sb;
+    return v->flags & (VM_VIEW | VM_HIDDEN) || (sb && sb->outside && !(v->flags & VM_SHARED));
+}
+
 /* What the mapping shows where it has no extent. */
 static long map_original(struct vma *v)
 {
-    bool outside = v->map && v->map->file->inode->sb && v->map->file->inode->sb->outside;
-    bool pinned = v->map && (v->flags & (VM_VIEW | VM_HIDDEN) || (outside && !(v->flags & VM_SHARED)));
+    bool pinned = pages_pinned(v);
     if (v->map && !pinned)
         return vma_map_again(v);
     u64 end = pinned ? vma_host_end(v) : v->end;
@@ -92,7 +94,7 @@ static long map_original(struct vma *v)
 }
 
 /* Nothing of the mapping itself would be seen. */
-static bool covered(const struct table *t, const struct vma *v)
+static bool covered(const struct pages_table *t, const struct vma *v)
 {
     u64 at = v->start;
     for (u64 i = t->at; i < t->count && t->e[i].addr == at && at < v->end; i++)
@@ -102,8 +104,8 @@ static bool covered(const struct table *t, const struct vma *v)
 
 static long map_memory(struct mm *mm)
 {
-    struct table t;
-    if (!find_table(mm, restoring.levels - 1, &t))
+    struct pages_table t;
+    if (!pages_table(mm, restoring.levels - 1, &t))
         return -EUCLEAN;
     for (u32 i = 0; i < mm->count; i++) {
         struct vma *v = &mm->vmas[i];
