@@ -25,11 +25,16 @@
 
 const char *cgroup_top = "/sys/fs/cgroup", *cgroup_own = "/proc/self/cgroup"; /* tests have their own */
 
+static const char *in_group(char path[PATH_MAX + 64], const char *dir, const char *file)
+{
+    snprintf(path, PATH_MAX + 64, "%s/%s", dir, file);
+    return path;
+}
+
 static bool write_text(const char *dir, const char *file, const char *text)
 {
     char path[PATH_MAX + 64];
-    snprintf(path, sizeof(path), "%s/%s", dir, file);
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    int fd = open(in_group(path, dir, file), O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
     ssize_t n = write(fd, text, strlen(text));
@@ -47,8 +52,7 @@ static bool write_number(const char *dir, const char *file, u64 number)
 static bool read_text(const char *dir, const char *file, char *out, size_t size)
 {
     char path[PATH_MAX + 64];
-    snprintf(path, sizeof(path), "%s/%s", dir, file);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(in_group(path, dir, file), O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
     ssize_t n = read(fd, out, size - 1);
@@ -266,14 +270,23 @@ bool cgroup_add(struct harena_sandbox *s, pid_t pid)
     return ok;
 }
 
+/* Thousands of them: the host hands them out by the page. */
 static void kill_listed(const char *dir)
 {
-    char text[65536];
-    if (!read_text(dir, "cgroup.procs", text, sizeof(text)))
-        return;
-    for (char *save, *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-        if (atoi(line) > 1)
-            kill(atoi(line), SIGKILL);
+    char path[PATH_MAX + 64], text[4096];
+    int fd = open(in_group(path, dir, "cgroup.procs"), O_RDONLY | O_CLOEXEC), pid = 0;
+    for (ssize_t n; fd >= 0 && (n = read(fd, text, sizeof(text))) > 0;)
+        for (ssize_t i = 0; i < n; i++) {
+            if (text[i] != '\n') {
+                pid = pid * 10 + text[i] - '0';
+                continue;
+            }
+            if (pid > 1)
+                kill(pid, SIGKILL);
+            pid = 0;
+        }
+    if (fd >= 0)
+        close(fd);
 }
 
 static bool is_ours(const char *path)
@@ -283,17 +296,22 @@ static bool is_ours(const char *path)
     return name && !strncmp(name, "/harena-", 8) && !strncmp(path, cgroup_top, top) && path[top] == '/' && !strstr(path, "..");
 }
 
-/* Kills everything in the groups, the broker included, and lets it run at full speed for that. */
+/* Lets them run at full speed, so that they end. Under a quota even that can take minutes: what processes do inside the host kernel - at
+ * the limit of memory that is a lot - is not stopped by it, only charged, and the whole group, with the broker, sleeps until it is paid. */
+void cgroup_lift(char *const *paths, u32 count)
+{
+    for (u32 i = 0; i < count; i++)
+        if (is_ours(paths[i]) && !write_text(paths[i], "cpu.max", "max"))
+            write_text(paths[i], "cpu.cfs_quota_us", "-1");
+}
+
+/* Kills everything in the groups, the broker included. */
 void cgroup_kill(char *const *paths, u32 count)
 {
     bool killed = false;
-    for (u32 i = 0; i < count; i++) {
-        if (!is_ours(paths[i]))
-            continue;
-        write_text(paths[i], "cpu.max", "max");
-        write_text(paths[i], "cpu.cfs_quota_us", "-1");
-        killed |= write_text(paths[i], "cgroup.kill", "1");
-    }
+    cgroup_lift(paths, count);
+    for (u32 i = 0; i < count; i++)
+        killed |= is_ours(paths[i]) && write_text(paths[i], "cgroup.kill", "1");
     for (u32 i = 0; i < count && !killed; i++)
         if (is_ours(paths[i]))
             kill_listed(paths[i]);

@@ -102,6 +102,8 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
         goto fail;
     if (!early && send_config(s, c, kernel, listener, err) < 0)
         goto fail;
+    if (c->limits.timeout_ms)
+        s->deadline_ms = now_ms() + c->limits.timeout_ms + GRACE_MS;
     if (listener >= 0)
         close(listener);
     *out = s;
@@ -184,6 +186,7 @@ static void decode(struct harena_sandbox *s, struct harena_event *e)
         e->type = HARENA_EVENT_STARTED;
         break;
     case CTL_EXITED:
+        s->deadline_ms = 0;
         e->type = HARENA_EVENT_EXITED;
         break;
     case CTL_TEXT:
@@ -193,6 +196,7 @@ static void decode(struct harena_sandbox *s, struct harena_event *e)
         e->type = HARENA_EVENT_NOTE;
         break;
     case CTL_ERROR:
+        s->deadline_ms = 0;
         e->type = HARENA_EVENT_ERROR;
         if (payload < 8)
             break;
@@ -206,6 +210,38 @@ static void decode(struct harena_sandbox *s, struct harena_event *e)
         }
         break;
     }
+}
+
+/* Ends the sandbox without the broker's help: it may get no time among thousands of processes, or wait for a disk. */
+static void end_by_force(struct harena_sandbox *s)
+{
+    cgroup_kill(s->cgroups, s->cgroup_count);
+    if (s->init_pidfd >= 0)
+        syscall(SYS_pidfd_send_signal, s->init_pidfd, SIGKILL, NULL, 0);
+    if (s->broker_pidfd >= 0)
+        syscall(SYS_pidfd_send_signal, s->broker_pidfd, SIGKILL, NULL, 0);
+    else
+        kill(s->broker, SIGKILL); /* our child, not waited for yet */
+}
+
+static void time_out(struct harena_sandbox *s, struct harena_event *e)
+{
+    char text[96];
+    end_by_force(s);
+    s->closed = true;
+    snprintf(text, sizeof(text), "timed out after %u.%03u s; the sandbox was killed", s->limits.timeout_ms / 1000, s->limits.timeout_ms % 1000);
+    s->message = (u8 *)strdup(text);
+    *e = (struct harena_event){ .type = HARENA_EVENT_ERROR, .value = 124, .text = (char *)s->message, .text_size = strlen(text) };
+}
+
+/* Until the broker sends something: 1; a signal came: -1; it is late: 0. */
+static int await_broker(struct harena_sandbox *s, const sigset_t *mask)
+{
+    u64 now = s->deadline_ms ? now_ms() : 0, left = s->deadline_ms > now ? s->deadline_ms - now : 0;
+    struct timespec t = { left / 1000, left % 1000 * 1000000 };
+    if (!mask && !s->deadline_ms)
+        return 1;
+    return ppoll(&(struct pollfd){ .fd = s->link, .events = POLLIN }, 1, s->deadline_ms ? &t : NULL, mask);
 }
 
 int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_event *e, struct harena_error *err)
@@ -226,11 +262,16 @@ int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_ev
         return 0;
     }
     for (;;) {
-        if (mask && ppoll(&(struct pollfd){ .fd = s->link, .events = POLLIN }, 1, NULL, mask) < 0) {
-            if (errno == EINTR)
-                return 0;
+        int ready = await_broker(s, mask);
+        if (ready < 0 && errno == EINTR)
+            return 0;
+        if (ready < 0) {
             harena_error_set(err, 125, "cannot wait for the sandbox: %s", strerror(errno));
             return -1;
+        }
+        if (!ready) {
+            time_out(s, e);
+            return 0;
         }
         int passed, r = message_receive(s->link, &s->message, &passed, err);
         u32 type = r > 0 ? ((struct ctl_header *)s->message)->type : 0;
@@ -269,6 +310,18 @@ static void end_orphans(struct harena_sandbox *s)
         ;
 }
 
+/* Returns whether the broker had to be killed. */
+static bool end_broker(struct harena_sandbox *s)
+{
+    struct pollfd p = { .fd = s->broker_pidfd >= 0 ? s->broker_pidfd : (int)syscall(SYS_pidfd_open, s->broker, 0), .events = POLLIN };
+    bool late = p.fd >= 0 && poll(&p, 1, GRACE_MS) == 0;
+    if (late)
+        end_by_force(s);
+    if (p.fd >= 0 && p.fd != s->broker_pidfd)
+        close(p.fd);
+    return late;
+}
+
 /* Reaps the broker. Was it killed, and is there no pid namespace, then its processes are still there. */
 static void reap(struct harena_sandbox *s)
 {
@@ -276,13 +329,14 @@ static void reap(struct harena_sandbox *s)
     bool killed;
     if (s->broker <= 0 || s->exited)
         return;
+    bool forced = end_broker(s);
     if (s->broker_pidfd >= 0) { /* the factory's child: its host reaps it */
         struct pollfd p = { .fd = s->broker_pidfd, .events = POLLIN };
         while (poll(&p, 1, -1) < 0 && errno == EINTR)
             ;
         close(s->broker_pidfd);
         s->broker_pidfd = -1;
-        killed = s->closed; /* it closed the link, not we */
+        killed = s->closed || forced; /* it closed the link, not we */
     } else {
         while (waitpid(s->broker, &status, 0) < 0 && errno == EINTR)
             ;
@@ -353,6 +407,8 @@ int harena_kill(const char *name, int signal, struct harena_error *err)
     struct ctl_number m = { .h.type = CTL_KILL, .number = signal };
     int r = message_send(fd, &m, sizeof(m), NULL, 0, err);
     u8 *answer = NULL;
+    if (!r && !signal)
+        state_end(name, fd);
     if (!r && message_receive(fd, &answer, NULL, err) > 0) /* the connection closes when everything is done */
         r = message_error(answer, err);
     free(answer);
