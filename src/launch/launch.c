@@ -88,15 +88,17 @@ static u64 launch_move_vdso(const struct launch_args *a)
     return a->vdso + distance;
 }
 
-/* What the broker had in memory goes, all of it: beside the kernel image, this carrier and the host's vDSO nothing stays. */
-static void launch_unmap(void)
+/* What the broker had in memory goes, all of it, wherever it was: beside the kernel image, this carrier and the host's vDSO, each to its
+ * last page only, nothing stays. */
+static void launch_unmap(u64 vdso_end)
 {
-    static const struct {
+    extern char kimage_end[];
+    const struct {
         u64 start, end;
     } keep[] = {
-        {KIMAGE_BASE, KIMAGE_BASE + KIMAGE_SIZE},
+        {KIMAGE_BASE, ALIGN_UP((u64)kimage_end, PAGE_SIZE)},
         {CARRIER_BASE, CARRIER_BASE + CARRIER_SIZE},
-        {HOST_VDSO_BASE, HOST_VDSO_BASE + HOST_VDSO_SIZE},
+        {HOST_VDSO_BASE, vdso_end},
         {TASK_TOP, TASK_TOP},
     };
     u64 from = 0;
@@ -208,9 +210,9 @@ void launch_on_kstack(void *args)
     extern noreturn_fn void kernel_main(void);
     const struct launch_args *a = args;
     struct carrier *c = this_carrier();
-    u64 vdso = launch_move_vdso(a);
+    u64 vdso = launch_move_vdso(a), vdso_end = HOST_VDSO_BASE + a->pages[a->page_count - 1].end - a->pages[0].start;
     memset(args, 0, sizeof(*a)); /* the broker has its vDSO there, too */
-    launch_unmap();
+    launch_unmap(vdso_end);
     launch_segments(vdso);
     launch_signals();
     c->tid = (u32)RAW0(__NR_gettid);
