@@ -220,7 +220,7 @@ static void end_by_force(struct harena_sandbox *s)
         syscall(SYS_pidfd_send_signal, s->init_pidfd, SIGKILL, NULL, 0);
     if (s->broker_pidfd >= 0)
         syscall(SYS_pidfd_send_signal, s->broker_pidfd, SIGKILL, NULL, 0);
-    else
+    else if (s->broker > 0)
         kill(s->broker, SIGKILL); /* our child, not waited for yet */
 }
 
