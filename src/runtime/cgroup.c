@@ -112,32 +112,40 @@ static bool own_path(const char *controller, char *out, size_t size)
     return found;
 }
 
-static bool keep(struct harena_sandbox *s, const char *path)
+/* The last one is of no use. */
+static void drop_group(struct harena_sandbox *s)
 {
-    if (s->cgroup_count == CGROUP_MAX)
-        return false;
-    char *copy = strdup(path);
-    if (copy)
-        s->cgroups[s->cgroup_count++] = copy;
-    return copy != NULL;
+    char *path = s->cgroups[--s->cgroup_count];
+    rmdir(path);
+    free(path);
 }
 
-/* mkdir, also when a dead sandbox has left it. */
-static bool make_group(const char *path) { return mkdir(path, 0755) == 0 || errno == EEXIST; }
+/* mkdir, also when a dead sandbox has left it. The guard knows of it before it is there: we may be killed at any instant. */
+static bool make_group(struct harena_sandbox *s, const char *path)
+{
+    char *copy = s->cgroup_count < CGROUP_MAX ? strdup(path) : NULL;
+    if (!copy)
+        return false;
+    s->cgroups[s->cgroup_count++] = copy;
+    if (mkdir(path, 0755) == 0 || errno == EEXIST)
+        return true;
+    drop_group(s);
+    return false;
+}
 
 /* ---- version 1 ---- */
 
 /* DIR/harena-NAME in the hierarchy TOP/SUB. Inside a container our own path may be the host's, which is not to be seen there: its
  * top is ours then. */
-static bool make_below(const char *sub, const char *own, const char *name, char path[PATH_MAX])
+static bool make_below(struct harena_sandbox *s, const char *sub, const char *own, char path[PATH_MAX])
 {
     struct stat st;
     char dir[PATH_MAX - 128];
     snprintf(dir, sizeof(dir), "%s/%s%s", cgroup_top, sub, own);
     if (stat(dir, &st) < 0)
         snprintf(dir, sizeof(dir), "%s/%s", cgroup_top, sub);
-    snprintf(path, PATH_MAX, "%s/harena-%s", dir, name);
-    return make_group(path);
+    snprintf(path, PATH_MAX, "%s/harena-%s", dir, s->name);
+    return make_group(s, path);
 }
 
 /* Returns whether all of it holds. */
@@ -146,7 +154,7 @@ static bool create_v1(struct harena_sandbox *s, u32 what, const struct cgroup_li
     static const char *const controllers[] = { "memory", "pids", "cpu", "cpuacct" };
     char own[PATH_MAX / 2], path[PATH_MAX];
     const char *controller = controllers[__builtin_ctz(what)];
-    if (!own_path(controller, own, sizeof(own)) || !make_below(controller, own, s->name, path))
+    if (!own_path(controller, own, sizeof(own)) || !make_below(s, controller, own, path))
         return false;
     bool ok = true;
     switch (what) {
@@ -162,10 +170,9 @@ static bool create_v1(struct harena_sandbox *s, u32 what, const struct cgroup_li
              write_number(path, "cpu.cfs_quota_us", (u64)l->cpus_milli * PERIOD_US / 1000);
         break;
     }
-    if (ok && keep(s, path))
-        return true;
-    rmdir(path);
-    return false;
+    if (!ok)
+        drop_group(s);
+    return ok;
 }
 
 /* ---- version 2 ---- */
@@ -188,7 +195,7 @@ static u32 distributed(const char *dir)
 }
 
 /* The group below the nearest ancestor of ours that gives most of what is wanted. Returns what that is. */
-static u32 make_v2(const char *sub, const char *own, const char *name, u32 wanted, char path[PATH_MAX])
+static u32 make_v2(struct harena_sandbox *s, const char *sub, const char *own, u32 wanted, char path[PATH_MAX])
 {
     char dir[PATH_MAX - 128], best[PATH_MAX - 128] = "";
     int most = -1;
@@ -207,8 +214,8 @@ static u32 make_v2(const char *sub, const char *own, const char *name, u32 wante
             break;
         *slash = 0;
     }
-    snprintf(path, PATH_MAX, "%s/harena-%s", best, name);
-    return most > 0 && make_group(path) ? gives : 0;
+    snprintf(path, PATH_MAX, "%s/harena-%s", best, s->name);
+    return most > 0 && make_group(s, path) ? gives : 0;
 }
 
 static u32 create_v2(struct harena_sandbox *s, const char *sub, u32 wanted, const struct cgroup_limits *l)
@@ -217,7 +224,7 @@ static u32 create_v2(struct harena_sandbox *s, const char *sub, u32 wanted, cons
     snprintf(path, sizeof(path), "%s%s/cgroup.controllers", cgroup_top, sub);
     if (access(path, R_OK) < 0 || !own_path(NULL, own, sizeof(own)))
         return 0;
-    u32 held = make_v2(sub, own, s->name, wanted, path);
+    u32 held = make_v2(s, sub, own, wanted, path);
     if (!held)
         return 0;
     if (held & CGROUP_MEMORY) {
@@ -231,10 +238,9 @@ static u32 create_v2(struct harena_sandbox *s, const char *sub, u32 wanted, cons
     snprintf(text, sizeof(text), "%llu %u", (unsigned long long)l->cpus_milli * PERIOD_US / 1000, PERIOD_US);
     if ((held & CGROUP_CPU) && !write_text(path, "cpu.max", text))
         held &= ~CGROUP_CPU;
-    if (held && keep(s, path))
-        return held;
-    rmdir(path);
-    return 0;
+    if (!held)
+        drop_group(s);
+    return held;
 }
 
 /* ---- all of it ---- */

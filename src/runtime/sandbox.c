@@ -75,6 +75,8 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
         snprintf(s->name, sizeof(s->name), "%s", c->name ?: "harena");
     else if (state_create(s, c->name, &listener, err) < 0)
         goto fail;
+    if (c->guard && !c->anonymous)
+        guard_start(s); /* before there is more than the state directory, which any other command removes */
     cgroup_create(s, &(struct cgroup_limits){ .memory = c->limits.memory, .pids = c->limits.pids ? c->limits.pids + 16 : 0,
                                               .cpus_milli = c->limits.cpus_milli, .cpu_time = c->limits.cpu_time_ms != 0 });
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
@@ -95,8 +97,6 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
     close(pair[1]);
     if (r < 0)
         goto fail;
-    if (c->guard && !c->anonymous)
-        guard_start(s);
     cgroup_add(s, s->broker);
     if (!limits_held(s, c, err))
         goto fail;
