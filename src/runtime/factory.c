@@ -1,7 +1,7 @@
 /* A client of the broker factory (broker/factory.c): one per program, shared by its threads.
  *
  * It keeps SPARES brokers ready: they have made their memory objects and started a zygote, which waits behind its filter for its
- * sandbox. A sandbox takes the oldest; at once another is asked for, whose making goes on beside. Requests are answered in order, so the
+ * sandbox. A sandbox takes the oldest; then another is asked for, whose making goes on beside. Requests are answered in order, so the
  * answers are only taken when they are needed. A spare that is not needed ends when its link closes. */
 #define _GNU_SOURCE
 #include "runtime/internal.h"
@@ -62,6 +62,7 @@ static bool all_made(struct harena_factory *f)
     return true;
 }
 
+/* lock held */
 static void refill(struct harena_factory *f)
 {
     while (f->count < SPARES && ask(f, &f->spare[f->count])) {
@@ -81,7 +82,8 @@ static bool has_ended(const struct made_broker *b)
 static bool take_spare(struct harena_factory *f, struct made_broker *b)
 {
     for (u32 tries = 0; tries <= SPARES; tries++) {
-        refill(f);
+        if (!f->count)
+            refill(f);
         if (!f->count || !is_made(f, &f->spare[0]))
             return false;
         *b = f->spare[0];
@@ -91,7 +93,6 @@ static bool take_spare(struct harena_factory *f, struct made_broker *b)
         close(b->link);
         close(b->pidfd);
     }
-    refill(f);
     return true;
 }
 
@@ -138,6 +139,14 @@ int factory_take(struct harena_factory *f, bool prepared, struct made_broker *b,
     if (b->link >= 0)
         close(b->link);
     return -1;
+}
+
+/* After a sandbox has been begun, which is in more of a hurry. */
+void factory_refill(struct harena_factory *f)
+{
+    pthread_mutex_lock(&f->lock);
+    refill(f);
+    pthread_mutex_unlock(&f->lock);
 }
 
 /* Spares are waited for: nothing is left when this returns. */

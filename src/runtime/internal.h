@@ -58,6 +58,7 @@ struct made_broker {
     int pidfd;
 };
 int factory_take(struct harena_factory *f, bool prepared, struct made_broker *b, struct harena_error *err);
+void factory_refill(struct harena_factory *f);
 
 /* state.c */
 int state_base(struct harena_error *err);

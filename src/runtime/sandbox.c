@@ -64,7 +64,9 @@ static int broker_of_factory(struct harena_sandbox *s, const struct harena_confi
     s->link = made.link;
     s->broker = made.pid;
     s->broker_pidfd = made.pidfd;
-    return early ? send_config(s, c, listener, err) : 0;
+    int r = early ? send_config(s, c, listener, err) : 0;
+    factory_refill(c->factory);
+    return r;
 }
 
 /* The link and the process at its other end; `early`: which has been sent its configuration. */
