@@ -213,7 +213,7 @@ struct broker {
     int boot_socket;           /* the child's reports, then LSTN */
     int lock_fd;               /* state directory, flock held */
     pid_t zygote_pid;
-    bool pid_namespace;
+    bool user_namespace, pid_namespace, empty_root; /* layers the zygote has */
     bool was_root;
     bool stays_root; /* no user namespaces: outer_uid is the guest's only */
     uid_t outer_uid;
@@ -256,6 +256,7 @@ int factory_serve(int link);
 
 /* setup.c: before the first guest instruction */
 int setup_rlimits(void);
+int setup_segments(struct broker *b);
 int setup_memory(struct broker *b);
 int setup_boot_mail(struct broker *b);
 int setup_drop(struct broker *b);
@@ -272,8 +273,11 @@ int idmap_open(int userns, const char *path);
 
 /* spawn.c */
 void spawn_choose_uid(struct broker *b);
-int spawn_zygote(struct broker *b, char *layers, size_t layers_size);
-int spawn_wait_listener(struct broker *b);
+int spawn_zygote(struct broker *b);
+int spawn_as_user(struct broker *b);
+int spawn_limits(struct broker *b);
+void spawn_layers(struct broker *b, char *text, size_t size);
+int spawn_hand_over(struct broker *b);
 void spawn_kill(struct broker *b);
 
 /* request.c: the doorbell and the requests in R */
@@ -319,7 +323,6 @@ s32 freeze_frozen(struct broker *b, struct request *r);
 s32 freeze_dump_open(struct broker *b, struct request *r);
 s32 freeze_dumped(struct broker *b, struct request *r);
 int snapshot_load(struct broker *b);
-int snapshot_recv_parts(struct broker *b);
 
 /* session.c: sessions, rings, mail */
 int session_attach(struct broker *b, struct client *c, const struct ctl_attach *a, int fds[3]);
@@ -347,8 +350,8 @@ bool limits_room_for_copy(const struct broker *b);
 void end_sandbox(struct broker *b, u32 status, const char *f, ...) printf_like(3, 4);
 
 /* control.c */
+int control_recv_prepare(struct broker *b, char *kernel, size_t size);
 int control_recv_config(struct broker *b);
-int control_recv_fds(struct broker *b, u32 type, int *fds, u32 *count, u32 *number);
 int control_watch(struct broker *b, struct source *s, u32 events);
 void control_accept(struct broker *b);
 void control_event(struct broker *b, struct client *c);

@@ -166,7 +166,24 @@ static int receive_whole(struct client *c)
     return r;
 }
 
-/* At start, on the link: the configuration. Descriptors: empty directory, then listener and state directory or neither. */
+/* At start, on the link. */
+int control_recv_prepare(struct broker *b, char *kernel, size_t size)
+{
+    struct client *c = b->link;
+    int r = receive_whole(c);
+    if (r < 0)
+        return r;
+    const struct ctl_prepare *p = (void *)c->message;
+    if (p->h.type != CTL_PREPARE || c->message_total < sizeof(*p) || p->version != CTL_VERSION || c->fd_count != 1)
+        return -EPROTO;
+    snprintf(kernel, size, "%s", p->kernel);
+    b->empty_fd = c->fds[0];
+    c->fd_count = 0;
+    message_done(c);
+    return 0;
+}
+
+/* At start, on the link: the configuration. */
 int control_recv_config(struct broker *b)
 {
     struct client *c = b->link;
@@ -174,34 +191,20 @@ int control_recv_config(struct broker *b)
     if (r < 0)
         return r;
     struct ctl_config *cfg = (void *)c->message;
-    if (cfg->h.type != CTL_CONFIG || c->message_total < sizeof(*cfg) || cfg->version != CTL_VERSION || c->fd_count < 1)
+    if (cfg->h.type != CTL_CONFIG || c->message_total < sizeof(*cfg) || cfg->levels > FD_BASE_MAX)
+        return -EPROTO;
+    u32 named = cfg->flags & CTL_CONFIG_NAMED ? 2 : 0, parts = cfg->levels ? 2 : 0;
+    if (c->fd_count != named + parts + cfg->levels)
         return -EPROTO;
     b->config = cfg;
-    b->empty_fd = c->fds[0];
-    b->listener.fd = -1;
-    b->control.fd = c->fd_count == 3 ? c->fds[1] : -1;
-    b->lock_fd = c->fd_count == 3 ? c->fds[2] : -1;
+    b->control.fd = named ? c->fds[0] : -1;
+    b->lock_fd = named ? c->fds[1] : -1;
+    memcpy(b->parts_fd, c->fds + named, parts * sizeof(int));
+    memcpy(b->base_fd, c->fds + named + parts, cfg->levels * sizeof(int));
+    b->base_count = cfg->levels;
     c->message = NULL; /* stays ours */
     c->fd_count = 0;
     return 0;
-}
-
-/* At start, on the link: a message of that type with descriptors, which become the caller's. */
-int control_recv_fds(struct broker *b, u32 type, int *fds, u32 *count, u32 *number)
-{
-    struct client *c = b->link;
-    int r = receive_whole(c);
-    if (r < 0)
-        return r;
-    struct ctl_number *n = (void *)c->message;
-    bool ok = n->h.type == type && c->message_total >= sizeof(*n);
-    *number = ok ? n->number : 0;
-    *count = ok ? c->fd_count : 0;
-    memcpy(fds, c->fds, *count * sizeof(int));
-    if (ok)
-        c->fd_count = 0;
-    message_done(c);
-    return ok ? 0 : -EPROTO;
 }
 
 void control_accept(struct broker *b)

@@ -177,7 +177,7 @@ int freeze_order(struct broker *b, struct client *c, u32 order, int *fds, u32 fd
         return -EBUSY;
     if (what == FREEZE_COPY && !limits_room_for_copy(b))
         return -ENOMEM;
-    if (what > FREEZE_COPY || (what == FREEZE_COPY) != (fd_count == 3))
+    if (what > FREEZE_COPY || fd_count != (what == FREEZE_COPY ? 3u : 0u))
         return -EINVAL;
     if (what == FREEZE_THAW || (what == FREEZE_STAY && f->paused)) {
         bool changes = what == FREEZE_THAW && f->paused;
@@ -304,26 +304,4 @@ int snapshot_load(struct broker *b)
     close(b->parts_fd[0]);
     close(b->parts_fd[1]);
     return r;
-}
-
-/* At start, on the link behind the configuration: copies of K and D, level 0; then the other levels. */
-int snapshot_recv_parts(struct broker *b)
-{
-    int fds[FDS_MAX];
-    u32 count, number = 0;
-    int r = control_recv_fds(b, CTL_PARTS, fds, &count, &number);
-    if (r < 0)
-        return r;
-    if (count != 3 || number < 1 || number > FD_BASE_MAX)
-        return -EPROTO;
-    b->parts_fd[0] = fds[0];
-    b->parts_fd[1] = fds[1];
-    b->base_fd[b->base_count++] = fds[2];
-    if (number == 1)
-        return 0;
-    r = control_recv_fds(b, CTL_PARTS, b->base_fd + 1, &count, &number);
-    if (r < 0)
-        return r;
-    b->base_count += count;
-    return b->base_count == number ? 0 : -EPROTO;
 }

@@ -194,15 +194,6 @@ int harena_snapshot(const char *name, bool stop, struct harena_parts **out, stru
 
 /* ---- making a sandbox from parts ---- */
 
-int snapshot_send_parts(int link, const struct harena_parts *p, struct harena_error *err)
-{
-    struct ctl_number m = { .h.type = CTL_PARTS, .number = p->levels };
-    int first[3] = { p->kernel, p->data, p->pages[0] };
-    if (message_send(link, &m, sizeof(m), first, 3, err) < 0)
-        return -1;
-    return p->levels > 1 ? message_send(link, &m, sizeof(m), p->pages + 1, p->levels - 1, err) : 0;
-}
-
 int harena_attach(struct harena_sandbox *s, const struct harena_command *c, struct harena_error *err)
 {
     struct ctl_attach m = { .h.type = CTL_ATTACH, .flags = c->tty ? CTL_RUN_TTY : 0, .rows = c->rows, .cols = c->cols,

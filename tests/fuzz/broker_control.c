@@ -24,7 +24,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     (void)argv;
     signal(SIGPIPE, SIG_IGN);
     hostfs_init(&b.fs);
-    if (setup_memory(&b) < 0)
+    if (setup_segments(&b) < 0 || setup_memory(&b) < 0)
         abort();
     b.epoll_fd = epoll_create1(0);
     b.zygote_gone = true;
@@ -50,17 +50,16 @@ static void add_client(u32 i, bool is_link)
 /* Gives client i a packet with fd_count descriptors. */
 static void packet(u32 i, const void *data, u32 size, u32 fd_count)
 {
-    int fds[FDS_MAX] = { open("/dev/null", O_RDWR), open("/dev/zero", O_RDONLY), -1 };
-    int pipes[2];
+    int fds[FDS_MAX], pipes[2];
     if (pipe2(pipes, O_NONBLOCK))
         abort();
-    fds[2] = pipes[1];
+    for (u32 i = 0; i < FDS_MAX; i++)
+        fds[i] = i == 2 ? pipes[1] : i == 1 ? open("/dev/zero", O_RDONLY) : open("/dev/null", O_RDWR);
     struct iovec v = { (void *)data, size };
     fds_send(far_end[i], &v, 1, fds, MIN(fd_count, (u32)FDS_MAX), MSG_DONTWAIT);
-    close(fds[0]);
-    close(fds[1]);
+    for (u32 i = 0; i < FDS_MAX; i++)
+        close(fds[i]);
     close(pipes[0]);
-    close(pipes[1]);
 }
 
 static const u8 *at;
@@ -95,7 +94,7 @@ static void client_speaks(u32 i)
     bool with = h->type == CTL_RUN || h->type == CTL_ATTACH || (h->type == CTL_FREEZE && how & 2);
     if (with && h->type == CTL_FREEZE)
         ((struct ctl_number *)h)->number = FREEZE_COPY | (byte() & 1 ? CTL_FREEZE_STOP : 0);
-    packet(i, m, MIN(n, CTL_PACKET_MAX), byte() % 4 == 0 ? byte() % 4 : with ? 3 : 0);
+    packet(i, m, MIN(n, CTL_PACKET_MAX), byte() % 4 == 0 ? byte() % (FDS_MAX + 1) : with ? 3 : 0);
     control_event(&b, &b.clients[i]);
 }
 
@@ -202,20 +201,25 @@ static void run_config(void)
     memcpy(m + sizeof(struct ctl_header), at, n - sizeof(struct ctl_header));
     struct ctl_config *c = (void *)m;
     c->h = (struct ctl_header){ .type = CTL_CONFIG, .size = n, .total = n };
-    c->version = CTL_VERSION;
     c->mount_count %= 16;
     for (u8 *p = m; (p = memmem(p, m + n - p, "/dev", 4)); p += 4)
         memcpy(p, "/tmp", 4);
     add_client(0, true);
     b.link = &b.clients[0];
     b.freeze = (struct freeze){ .fd = { -1, -1, -1 } };
-    packet(0, m, n, 1 + 2 * (n & 1));
+    c->levels %= FD_BASE_MAX + 2;
+    u32 fd_count = (c->flags & CTL_CONFIG_NAMED ? 2 : 0) + (c->levels ? 2 + c->levels : 0);
+    packet(0, m, n, n % 8 ? fd_count : n / 8 % (FDS_MAX + 1));
     b.views[0].fd = b.views[1].fd = -1; /* when the mounts are wrong, they are never opened */
     if (control_recv_config(&b) == 0) {
         struct ctl_config *got = b.config;
+        for (u32 i = 0; i < 2 && b.base_count; i++)
+            close(b.parts_fd[i]);
+        for (u32 i = 0; i < b.base_count; i++)
+            close(b.base_fd[i]);
+        b.base_count = 0;
         b.lock_fd < 0 ?: close(b.lock_fd);
         b.control.fd < 0 ?: close(b.control.fd);
-        close(b.empty_fd);
         setup_boot_mail(&b);
         for (u32 i = 0; i < b.fs.mount_count; i++)
             close(b.fs.mounts[i].root);
