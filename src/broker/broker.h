@@ -344,7 +344,6 @@ int limits_begin(struct broker *b);
 int limits_check(struct broker *b, int wait_ms);
 bool limits_need_proc(const struct broker *b);
 u64 limits_output_room(const struct broker *b);
-void limits_take_memory(void);
 void limits_usage(struct broker *b, struct wire_usage *u);
 bool limits_room_for_copy(const struct broker *b);
 void end_sandbox(struct broker *b, u32 status, const char *f, ...) printf_like(3, 4);

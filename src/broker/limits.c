@@ -48,23 +48,6 @@ void end_sandbox(struct broker *b, u32 status, const char *f, ...)
     b->main_done = true;
 }
 
-/* Takes the memory that serving needs now. Later the group may be at its limit, where each new page waits for the host's OOM
- * killer: with a thousand processes that want memory, too, for seconds. */
-#define STACK_NEEDED (192u << 10)
-
-extern char _edata[], _end[];
-
-__attribute__((no_sanitize("address"))) /* what lies between the variables is touched, too */
-void limits_take_memory(void)
-{
-    volatile char stack[STACK_NEEDED];
-    for (u32 i = 0; i < STACK_NEEDED; i += PAGE_SIZE)
-        stack[i] = 0;
-    (void)stack[0];
-    for (volatile char *p = _edata; p < _end; p += PAGE_SIZE)
-        *p = *p;
-}
-
 /* ---- processors ---- */
 
 static bool in_set(const u64 *set, u32 cpu) { return cpu < 1024 && (set[cpu / 64] >> cpu % 64 & 1); }

@@ -268,8 +268,6 @@ static int start(struct broker *b)
         close(b->fs.userns);
     u64 flags = NOTIF_SYNC_WAKE_UP;
     ioctl(b->listener.fd, NOTIF_SET_FLAGS, flags); /* older hosts: only slower */
-    if (b->config->memory_max)
-        limits_take_memory();
     control_watch(b, &b->listener, EPOLLIN);
     control_watch(b, &b->zygote, EPOLLIN);
     control_watch(b, &b->link->source, EPOLLIN);
