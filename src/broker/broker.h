@@ -149,6 +149,10 @@ struct freeze {
     struct client *client; /* who asked; NULL: has gone */
     int fd[3];   /* the client's files for K, D and pages; -1 = none */
     u32 left;    /* address spaces that have not been written */
+    u32 level;   /* of the page file: it may refer to those below */
+    bool may_base;
+    u32 written; /* the last order whose page file may become the base, 0 = none; */
+    u32 written_levels; /* ... and how many it has */
     u64 deadline_ns;
 };
 
@@ -199,8 +203,8 @@ struct broker {
     u64 image_size[FD_IMAGE_MAX];
     u32 image_count;
     int parts_fd[2];           /* made from a snapshot: what K and D begin as */
-    int base_fd[FD_BASE_MAX];  /* its pages */
-    u32 base_count;            /* 0 = a new sandbox */
+    int base_fd[FD_BASE_MAX];  /* its pages, or those of the last snapshot taken of it: by order base_number */
+    u32 base_count, base_number;
     struct mail_restore *restore; /* to be mailed when somebody attaches */
     bool swap;                 /* the host may move pages out */
     struct freeze freeze;
@@ -310,6 +314,7 @@ enum wire_view_state views_find(struct broker *b, const struct mount *m, int opa
                                 struct wire_view *out);
 
 /* snapshot.c */
+int freeze_rebase(struct broker *b, u32 number, int *fds, u32 fd_count);
 int freeze_order(struct broker *b, struct client *c, u32 order, int *fds, u32 fd_count);
 void freeze_client_gone(struct broker *b, struct client *c);
 void freeze_check(struct broker *b);

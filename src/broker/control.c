@@ -271,6 +271,8 @@ static int handle_message(struct broker *b, struct client *c)
         return session_attach(b, c, (struct ctl_attach *)h, c->fds);
     case CTL_FREEZE:
         return freeze_order(b, c, number, c->fds, c->fd_count);
+    case CTL_REBASE:
+        return freeze_rebase(b, number, c->fds, c->fd_count);
     case CTL_SIGNAL:
         if (!c->session || number < 1 || number > 64)
             return -EPROTO;

@@ -7,7 +7,11 @@
  *
  * One order at a time. The guest may lie about everything; then the snapshot is worthless, or the deadline passes and
  * the client is told. A sandbox that was not paused is thawed whatever happens. What a guest keeps of a page file is a sealed
- * one's content, or nothing: the file of an order that fails is emptied and can never grow again, so it is no memory beside the limits. */
+ * one's content, or nothing: the file of an order that fails is emptied and can never grow again, so it is no memory beside the limits.
+ *
+ * A page file refers to those below: of the snapshot the sandbox was made from, or of the last one that a client has made safe and handed
+ * over (CTL_REBASE). When there are FD_BASE_MAX of them the next one takes the place of all but the first, or of all when
+ * they have grown to half of that. */
 #define _GNU_SOURCE
 #include "broker/broker.h"
 #include <errno.h>
@@ -108,8 +112,8 @@ static void send_copied(struct broker *b, struct client *c)
     struct ctl_frozen *m = calloc(1, total);
     if (!m)
         return;
-    u32 below = b->base_count < FD_BASE_MAX ? b->base_count : 0; /* as kernel/snapshot/dump.c: then the page file is whole */
-    *m = (struct ctl_frozen){ .levels = below, .mount_count = cfg->mount_count };
+    u32 below = b->freeze.level;
+    *m = (struct ctl_frozen){ .levels = below, .mount_count = cfg->mount_count, .number = b->freeze.number };
     for (u32 i = 0; i < BROKER_SESSION_MAX; i++)
         if (b->sessions[i].state != SESSION_FREE && b->sessions[i].main)
             m->tty = b->sessions[i].tty;
@@ -130,8 +134,13 @@ static void send_done(struct client *c)
 
 static void order_done(struct broker *b)
 {
-    struct client *c = b->freeze.client;
-    bool stop = b->freeze.stop && c, copied = b->freeze.order == FREEZE_COPY;
+    struct freeze *f = &b->freeze;
+    struct client *c = f->client;
+    bool stop = f->stop && c, copied = f->order == FREEZE_COPY;
+    if (copied && f->may_base) {
+        f->written = f->number;
+        f->written_levels = f->level + 1;
+    }
     order_ends(b);
     if (c) {
         if (copied)
@@ -172,7 +181,7 @@ void freeze_client_gone(struct broker *b, struct client *c)
 int freeze_order(struct broker *b, struct client *c, u32 order, int *fds, u32 fd_count)
 {
     struct freeze *f = &b->freeze;
-    u32 what = order & ~CTL_FREEZE_STOP;
+    u32 what = order & ~(CTL_FREEZE_STOP | CTL_FREEZE_BASE);
     if (f->state != FREEZE_IDLE)
         return -EBUSY;
     if (what == FREEZE_COPY && !limits_room_for_copy(b))
@@ -190,6 +199,7 @@ int freeze_order(struct broker *b, struct client *c, u32 order, int *fds, u32 fd
     f->client = c;
     f->order = what;
     f->stop = order & CTL_FREEZE_STOP;
+    f->may_base = order & CTL_FREEZE_BASE;
     f->number++;
     f->state = FREEZE_ASKED;
     f->deadline_ns = monotonic_ns() + FREEZE_NS;
@@ -199,6 +209,29 @@ int freeze_order(struct broker *b, struct client *c, u32 order, int *fds, u32 fd
     }
     f->posted = false; /* freeze_check() does it */
     return 0;
+}
+
+/* Takes fds over: files of all levels that order `number` made. */
+int freeze_rebase(struct broker *b, u32 number, int *fds, u32 fd_count)
+{
+    struct freeze *f = &b->freeze;
+    struct stat st;
+    if (f->state != FREEZE_IDLE || !number || number != f->written)
+        return -EBUSY;
+    if (fd_count != f->written_levels)
+        return -EPROTO;
+    for (u32 i = 0; i < fd_count; i++)
+        if (fstat(fds[i], &st) < 0 || !S_ISREG(st.st_mode) || (fcntl(fds[i], F_GETFL) & O_ACCMODE) != O_RDONLY)
+            return -EPROTO;
+    for (u32 i = 0; i < b->base_count; i++)
+        close(b->base_fd[i]);
+    for (b->base_count = 0; b->base_count < fd_count; b->base_count++) {
+        b->base_fd[b->base_count] = fds[b->base_count];
+        fds[b->base_count] = -1;
+    }
+    b->base_number = number;
+    f->written = 0;
+    return 1;
 }
 
 static bool program_runs(struct broker *b)
@@ -237,6 +270,20 @@ void freeze_limit(struct broker *b, u64 max)
 
 /* ---- the guest's answers ---- */
 
+static u64 blocks(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) < 0 ? 0 : st.st_blocks;
+}
+
+static u32 choose_level(const struct broker *b)
+{
+    u64 grown = 0;
+    for (u32 i = 1; i < b->base_count; i++)
+        grown += blocks(b->base_fd[i]);
+    return b->base_count < FD_BASE_MAX ? b->base_count : grown <= blocks(b->base_fd[0]) / 2;
+}
+
 static s32 copy_now(struct broker *b, struct request *r)
 {
     struct freeze *f = &b->freeze;
@@ -250,7 +297,8 @@ static s32 copy_now(struct broker *b, struct request *r)
     f->left = MIN(r->head.arg[2], 100000ul);
     f->state = FREEZE_DUMPING;
     f->deadline_ns = monotonic_ns() + DUMP_NS;
-    r->head.value = b->swap;
+    f->level = choose_level(b);
+    r->head.value = (b->swap ? DUMP_SWAP : 0) | (f->may_base ? DUMP_BASE : 0) | b->base_count << 8 | f->level << 12 | (u64)b->base_number << 32;
     return 0;
 }
 
@@ -276,7 +324,13 @@ s32 freeze_dump_open(struct broker *b, struct request *r)
     if (f->state != FREEZE_DUMPING || r->head.arg[0] != f->number || !r->notify_id)
         return -ESRCH;
     struct seccomp_notif_addfd add = { .id = r->notify_id, .flags = SECCOMP_ADDFD_FLAG_SETFD, .srcfd = f->fd[2], .newfd = FD_D };
-    return ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_ADDFD, &add) < 0 ? -errno : 0;
+    long error = ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_ADDFD, &add);
+    for (u32 i = 0; i < b->base_count && error >= 0; i++) {
+        add.srcfd = b->base_fd[i];
+        add.newfd = FD_BASE0 + i;
+        error = ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_ADDFD, &add);
+    }
+    return error < 0 ? -errno : 0;
 }
 
 s32 freeze_dumped(struct broker *b, struct request *r)
@@ -321,9 +375,12 @@ int snapshot_recv_parts(struct broker *b)
     b->base_fd[b->base_count++] = fds[2];
     if (number == 1)
         return 0;
-    r = control_recv_fds(b, CTL_PARTS, b->base_fd + 1, &count, &number);
+    r = control_recv_fds(b, CTL_PARTS, fds, &count, &number);
     if (r < 0)
         return r;
-    b->base_count += count;
-    return b->base_count == number ? 0 : -EPROTO;
+    if (count >= FD_BASE_MAX || count + 1 != number)
+        return -EPROTO;
+    memcpy(b->base_fd + 1, fds, count * sizeof(int));
+    b->base_count = number;
+    return 0;
 }

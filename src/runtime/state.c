@@ -143,6 +143,7 @@ void state_remove(int base_fd, int dir_fd, const char *name)
 {
     unlinkat(dir_fd, "control", 0);
     unlinkat(dir_fd, "info.json", 0);
+    unlinkat(dir_fd, "info.new", 0);
     unlinkat(base_fd, name, AT_REMOVEDIR);
 }
 
@@ -220,6 +221,38 @@ void limits_from_json(const struct json_t *o, struct harena_limits *l)
     }
 }
 
+/* Takes info over. Whoever reads sees the old or the new. */
+static int write_info(int dir, json_t *info)
+{
+    int fd = openat(dir, "info.new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int result = fd >= 0 && info ? json_dumpfd(info, fd, JSON_COMPACT) : -1;
+    if (fd >= 0)
+        close(fd);
+    json_decref(info);
+    return result < 0 ? result : renameat(dir, "info.new", dir, "info.json");
+}
+
+/* The snapshot whose files a running sandbox is based on now. */
+int state_set_origin(const char *name, const char *snapshot, const char *snapshot_id, struct harena_error *err)
+{
+    int dir = state_open(name, err);
+    if (dir < 0)
+        return -1;
+    int fd = openat(dir, "info.json", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    json_t *info = fd >= 0 ? json_loadfd(fd, 0, NULL) : NULL;
+    int r = -1;
+    if (info && !json_object_set_new(info, "snapshot", json_string(snapshot)) &&
+        !json_object_set_new(info, "snapshot_id", json_string(snapshot_id)))
+        r = write_info(dir, json_incref(info));
+    if (r < 0)
+        harena_error_set(err, 125, "cannot write the state of sandbox '%.64s': %s", name, strerror(errno));
+    json_decref(info);
+    if (fd >= 0)
+        close(fd);
+    close(dir);
+    return r;
+}
+
 int state_write_info(struct harena_sandbox *s, const char *const *argv)
 {
     json_t *command = json_array(), *cgroups = json_array();
@@ -232,12 +265,7 @@ int state_write_info(struct harena_sandbox *s, const char *const *argv)
                              json_string(s->root) ?: json_string("?"), "cgroups", cgroups, "limits", limits_to_json(&s->limits),
                              "snapshot", s->origin.snapshot, "snapshot_id", s->origin.snapshot_id, "files",
                              json_string(s->files ?: "") ?: json_string("?"));
-    int fd = openat(s->state_fd, "info.json", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    int result = fd >= 0 && info ? json_dumpfd(info, fd, JSON_COMPACT) : -1;
-    if (fd >= 0)
-        close(fd);
-    json_decref(info);
-    return result;
+    return write_info(s->state_fd, info);
 }
 
 /* Calls back for every sandbox that lives, removes the others. */

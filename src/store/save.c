@@ -2,7 +2,8 @@
  *
  * What a parent has is not stored again. Pages come in levels from the kernel: those below the last are files of other snapshots
  * and are linked. Contents of files in memory (`data`) come whole: they are compared with the parent's, whose levels are linked,
- * and what differs becomes a level on top; at MANIFEST_LEVELS, or when little is the same, a snapshot starts anew. */
+ * and what differs becomes a level on top; at MANIFEST_LEVELS it takes the place of all but the first. When little is the same, a
+ * snapshot starts anew. */
 #define _GNU_SOURCE
 #include "store/internal.h"
 #include <errno.h>
@@ -169,23 +170,24 @@ static int save_data_difference(struct saving *v, bool *done)
 {
     struct opened *old = &v->parent.data;
     struct stack below = stack_of(v->parent.m, SEGMENT_DATA, old, &v->parent.x);
+    u32 levels = below.levels = below.levels < MANIFEST_LEVELS ? below.levels : 1;
     u32 segments = v->m->segment_count, extents = v->x.count;
     u64 whole = 0;
     char name[16];
-    for (u32 i = 0; i < old->levels; i++) {
+    for (u32 i = 0; i < levels; i++) {
         const struct manifest_segment *theirs = manifest_segment(v->parent.m, SEGMENT_DATA, i);
         struct manifest_segment *g = add_segment(v, SEGMENT_DATA, i, name);
         whole += theirs->stored;
         if (take_over(v, g, theirs) < 0 || share_file(v, old->fd[i], name, g, v->x.list + g->first) < 0)
             return -1;
     }
-    if (write_segment(v, SEGMENT_DATA, old->levels, v->o->parts->data, &below, D_SIZE) < 0)
+    if (write_segment(v, SEGMENT_DATA, levels, v->o->parts->data, &below, D_SIZE) < 0)
         return -1;
     const struct manifest_segment *top = &v->m->segments[v->m->segment_count - 1];
     *done = top->stored <= whole / 2 || top->stored <= CHUNK;
     if (*done)
         return 0;
-    for (u32 i = 0; i <= old->levels; i++) {
+    for (u32 i = 0; i <= levels; i++) {
         snprintf(name, sizeof(name), "data.%u", i);
         unlinkat(v->dir, name, 0);
     }
@@ -197,7 +199,7 @@ static int save_data_difference(struct saving *v, bool *done)
 static int save_data(struct saving *v)
 {
     bool done = false;
-    if (v->parent.m && v->parent.data.levels && v->parent.data.levels < MANIFEST_LEVELS && save_data_difference(v, &done) < 0)
+    if (v->parent.m && v->parent.data.levels && save_data_difference(v, &done) < 0)
         return -1;
     return done ? 0 : write_segment(v, SEGMENT_DATA, 0, v->o->parts->data, NULL, D_SIZE);
 }
@@ -354,6 +356,24 @@ static int save_all(struct saving *v, const char *name)
     return add_mounts(v) < 0 || save_kernel(v) < 0 || save_data(v) < 0 || save_pages(v) < 0 || write_manifest(v) < 0 ? -1 : 0;
 }
 
+/* The caller's, to be handed to the sandbox. */
+static int give_base(struct saving *v, struct harena_base *base)
+{
+    struct opened pages;
+    if (segments_open(v->dir, v->m, SEGMENT_PAGES, &pages, v->err) < 0)
+        return -1;
+    memcpy(base->pages, pages.fd, sizeof(base->pages));
+    base->levels = pages.levels;
+    base->number = v->o->parts->number;
+    return 0;
+}
+
+void store_base_close(struct harena_base *base)
+{
+    for (; base->levels; base->levels--)
+        close(base->pages[base->levels - 1]);
+}
+
 static bool exists(const struct place *p)
 {
     struct stat st;
@@ -422,6 +442,8 @@ int store_save(struct store *s, const struct store_save *o, struct store_info *o
         r = fail_errno(&v, "directory");
     if (r == 0 && out)
         snapshot_describe(s, v.dir, p.name, out);
+    if (r == 0 && o->base && p.in_store && give_base(&v, o->base) < 0)
+        r = -1;
     close(v.dir);
     if (replaced)
         temporary_remove(p.dir, temporary);
