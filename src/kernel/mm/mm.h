@@ -34,6 +34,7 @@ struct strbuf;
 #define VM_VIEW 1024u   /* host pages come from the exec view */
 #define VM_BASE 4096u  /* private, and the host may show pages of a snapshot where nothing was written: see mm_advise */
 #define VM_MOVED 8192u /* with VM_BASE: such pages were at another address in the snapshot */
+#define VM_STILL 16384u /* private, of a file, and its pages cannot change on the host: they are in a pack of exec views */
 #define VM_VDSO 2048u   /* the kernel's vDSO copy */
 
 struct vview {
@@ -96,6 +97,8 @@ struct mm {
     u32 live_carriers; /* host threads; the last to leave ends the host process */
     u32 freeze_order; /* proc/freeze.c */
     struct mm_base base[2]; /* of what may be the top page file below, the younger one last: see snapshot/pages.h */
+    u32 closed; /* track.h */
+    struct mutex closed_lock;
     u32 users; /* tasks; the last to end drops the files, while it can still sleep */
 };
 

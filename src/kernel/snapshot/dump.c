@@ -18,6 +18,7 @@
 #include "host/host.h"
 #include "host/hostabi.h"
 #include "mm/mm.h"
+#include "mm/track.h"
 #include "proc/task.h"
 #include "snapshot/pages.h"
 #include "snapshot/snapshot.h"
@@ -37,6 +38,7 @@ struct piece { /* of a mapping, with one kind of original */
     u32 prot;
     bool pinned; /* everything is stored */
     bool moved;  /* the host may show pages of a page file that are not the base's for this address */
+    bool still;  /* only writing changes it: what was not written is as before */
 };
 
 struct plan {
@@ -44,6 +46,7 @@ struct plan {
     u64 how; /* DUMP_* */
     struct mm *mm;
     struct mm_base base; /* of the uppermost page file; mm NULL: there is none for this address space */
+    bool tracked; /* what is closed (mm/track.h) is as in the uppermost page file */
     struct piece piece[];
 };
 
@@ -85,7 +88,7 @@ static long plan_file(const struct vma *v)
             return -EIO;
         bool image = x.fd >= FD_IMAGE0 && x.fd < FD_IMAGE0 + FD_IMAGE_MAX;
         u64 original = x.fd == FD_D ? D_BASE + x.off : image ? CONTAINER_BASE(x.fd) + x.off : 0;
-        add_piece(&(struct piece){at, at + n, original, v->prot, x.fd >= 0 && !original, moved(v)});
+        add_piece(&(struct piece){at, at + n, original, v->prot, x.fd >= 0 && !original, moved(v), image});
         at += n;
     }
     return 0;
@@ -99,8 +102,9 @@ static long make_plan(struct mm *mm)
             continue;
         long r = 0;
         bool pinned = pages_pinned(v);
+        bool still = !v->map || v->flags & (VM_VIEW | VM_HIDDEN | VM_STILL | VM_BASE);
         if (!v->map || pinned)
-            add_piece(&(struct piece){v->start, vma_host_end(v), 0, v->prot, pinned, moved(v)});
+            add_piece(&(struct piece){v->start, vma_host_end(v), 0, v->prot, pinned, moved(v), still});
         else
             r = plan_file(v);
         if (r)
@@ -235,14 +239,40 @@ static bool write_window(struct writer *w, u64 start, u64 end, const u8 *residen
     return !run || write_run(w, run, (u32)((run_end - run) / PAGE_SIZE));
 }
 
+/* What was not written since: as the lower levels have it. */
+static bool write_closed(struct writer *w, u64 start, u64 end)
+{
+    struct pages_table *t = &w->base;
+    for (; t->at < t->count && t->e[t->at].addr < end; t->at++) {
+        const struct pages_extent *e = &t->e[t->at];
+        u64 from = MAX(start, e->addr), to = MIN(end, e->addr + (u64)e->count * PAGE_SIZE);
+        if (from >= to)
+            continue;
+        u32 n = (u32)((to - from) / PAGE_SIZE);
+        if (!(e->level < w->level ? add_extent(w, from, n, e->level, e->off + (from - e->addr)) : write_run(w, from, n)))
+            return false;
+        if (to == end)
+            return true; /* it may go on behind */
+    }
+    return true;
+}
+
 static bool write_piece(struct writer *w, const struct piece *p)
 {
     u8 resident[WINDOW / PAGE_SIZE];
     w->piece = p;
     if (!(p->prot & PROT_READ) && host_mprotect(p->start, p->end - p->start, PROT_READ))
         return false;
-    for (u64 at = p->start; at < p->end; at += WINDOW) {
-        u64 end = MIN(at + WINDOW, p->end);
+    u64 end;
+    for (u64 at = p->start; at < p->end; at = end) {
+        bool closed = plan()->tracked && track_closed(at, &end);
+        end = plan()->tracked ? MIN(end, p->end) : p->end;
+        if (closed) {
+            if (!write_closed(w, at, end))
+                return false;
+            continue;
+        }
+        end = MIN(at + WINDOW, end);
         memset(resident, 0, sizeof(resident));
         if (plan()->how & DUMP_SWAP) /* mincore() does not tell such pages from those that were never there */
             host_madvise(at, end - at, MADV_POPULATE_READ);
@@ -334,6 +364,19 @@ static struct mm_base find_base(struct mm *mm)
     return DUMP_LEVELS(dumps.how) && mm->base[0].number == top ? mm->base[0] : (struct mm_base){0};
 }
 
+/* From now on: what is written. */
+static void track(struct mm *mm)
+{
+    struct plan *l = plan();
+    for (u32 i = 0; i < l->count; i++)
+        if (!l->piece[i].still)
+            track_open(mm, l->piece[i].start, l->piece[i].end);
+    bool begun = track_begin(mm, dumps.number);
+    for (u32 i = 0; begun && i < l->count; i++)
+        if (l->piece[i].still)
+            track_close(l->piece[i].start, l->piece[i].end, l->piece[i].prot);
+}
+
 long dump_fork(struct task *t)
 {
     struct mm *mm = t->mm;
@@ -344,14 +387,17 @@ long dump_fork(struct task *t)
     if (is_err(r))
         return r;
     *plan() = (struct plan){.number = dumps.number, .how = dumps.how, .mm = mm, .base = find_base(mm)};
+    plan()->tracked = mm->closed && plan()->base.mm && mm->closed == plan()->base.number;
     r = make_plan(mm);
     if (!r) {
         r = host_clone_process(HOST_CLONE_PROCESS, &twin->core.host_tid);
         if (r == 0)
             twin_main(twin);
     }
-    host_munmap(DUMP_PLAN, PLAN_SIZE);
-    if (r > 0 && dumps.how & DUMP_BASE)
+    if (r > 0 && dumps.how & DUMP_BASE) {
         mm->base[1] = (struct mm_base){mm, dumps.number};
+        track(mm);
+    }
+    host_munmap(DUMP_PLAN, PLAN_SIZE);
     return r < 0 ? r : 0;
 }

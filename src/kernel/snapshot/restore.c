@@ -124,6 +124,7 @@ static long map_memory(struct mm *mm)
     }
     mm->base[0] = (struct mm_base){mm, 0};
     mm->base[1] = (struct mm_base){0};
+    mm->closed = 0;
     return t.at == t.count ? 0 : -EUCLEAN;
 }
 
