@@ -10,8 +10,8 @@
  * one's content, or nothing: the file of an order that fails is emptied and can never grow again, so it is no memory beside the limits.
  *
  * A page file refers to those below: of the snapshot the sandbox was made from, or of the last one that a client has made safe and handed
- * over (CTL_REBASE). When there are FD_BASE_MAX of them the next one takes the place of all but the first, or of all when
- * they have grown to half of that. */
+ * over (CTL_REBASE). When there are FD_BASE_MAX of them the next one takes the place of the uppermost and of those below that are not
+ * much larger. */
 #define _GNU_SOURCE
 #include "broker/broker.h"
 #include <errno.h>
@@ -276,12 +276,15 @@ static u64 blocks(int fd)
     return fstat(fd, &st) < 0 ? 0 : st.st_blocks;
 }
 
+/* So that what is written again is in proportion to what was written since. */
 static u32 choose_level(const struct broker *b)
 {
-    u64 grown = 0;
-    for (u32 i = 1; i < b->base_count; i++)
-        grown += blocks(b->base_fd[i]);
-    return b->base_count < FD_BASE_MAX ? b->base_count : grown <= blocks(b->base_fd[0]) / 2;
+    if (b->base_count < FD_BASE_MAX)
+        return b->base_count;
+    u32 level = FD_BASE_MAX - 1;
+    for (u64 above = blocks(b->base_fd[level]); level && blocks(b->base_fd[level - 1]) <= 2 * above; level--)
+        above += blocks(b->base_fd[level - 1]);
+    return level;
 }
 
 static s32 copy_now(struct broker *b, struct request *r)

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #define EMPTY_NAME ".empty"
+#define INFO_MAX (4 << 20)
 
 /* Where the base directory may be, in order; the first that is there or can be made is used. */
 static int base_paths(char out[][PATH_MAX])
@@ -92,6 +93,20 @@ static bool name_valid(const char *name)
     return strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == n;
 }
 
+/* info.json of a sandbox, NULL when there is none. In one piece: the library reads a descriptor byte by byte. */
+json_t *state_read_info(int dir)
+{
+    int fd = openat(dir, "info.json", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+    char *text = fd >= 0 && !fstat(fd, &st) && st.st_size < INFO_MAX ? malloc(st.st_size + 1) : NULL;
+    ssize_t n = text ? read(fd, text, st.st_size) : -1;
+    json_t *info = n > 0 ? json_loadb(text, n, 0, NULL) : NULL;
+    free(text);
+    if (fd >= 0)
+        close(fd);
+    return info;
+}
+
 /* Opens NAME and takes its lock. Returns a descriptor; -1 with errno EWOULDBLOCK when it lives, or another errno. */
 static int take_directory(int base_fd, const char *name)
 {
@@ -114,8 +129,7 @@ static int take_directory(int base_fd, const char *name)
 /* Reads what a dead sandbox says about its cgroups and removes everything. The lock is held through dir_fd. */
 static void remove_dead(int base_fd, int dir_fd, const char *name)
 {
-    int fd = openat(dir_fd, "info.json", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    json_t *info = fd >= 0 ? json_loadfd(fd, 0, NULL) : NULL;
+    json_t *info = state_read_info(dir_fd);
     json_t *list = json_object_get(info, "cgroups"), *item;
     size_t i;
     json_array_foreach(list, i, item) {
@@ -124,8 +138,6 @@ static void remove_dead(int base_fd, int dir_fd, const char *name)
             cgroup_remove(&path, 1);
     }
     json_decref(info);
-    if (fd >= 0)
-        close(fd);
     state_remove(base_fd, dir_fd, name);
 }
 
@@ -225,7 +237,10 @@ void limits_from_json(const struct json_t *o, struct harena_limits *l)
 static int write_info(int dir, json_t *info)
 {
     int fd = openat(dir, "info.new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    int result = fd >= 0 && info ? json_dumpfd(info, fd, JSON_COMPACT) : -1;
+    char *text = fd >= 0 && info ? json_dumps(info, JSON_COMPACT) : NULL;
+    size_t size = text ? strlen(text) : 0;
+    int result = text && write(fd, text, size) == (ssize_t)size ? 0 : -1;
+    free(text);
     if (fd >= 0)
         close(fd);
     json_decref(info);
@@ -238,8 +253,7 @@ int state_set_origin(const char *name, const char *snapshot, const char *snapsho
     int dir = state_open(name, err);
     if (dir < 0)
         return -1;
-    int fd = openat(dir, "info.json", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    json_t *info = fd >= 0 ? json_loadfd(fd, 0, NULL) : NULL;
+    json_t *info = state_read_info(dir);
     int r = -1;
     if (info && !json_object_set_new(info, "snapshot", json_string(snapshot)) &&
         !json_object_set_new(info, "snapshot_id", json_string(snapshot_id)))
@@ -247,8 +261,6 @@ int state_set_origin(const char *name, const char *snapshot, const char *snapsho
     if (r < 0)
         harena_error_set(err, 125, "cannot write the state of sandbox '%.64s': %s", name, strerror(errno));
     json_decref(info);
-    if (fd >= 0)
-        close(fd);
     close(dir);
     return r;
 }
@@ -306,14 +318,11 @@ struct by_id {
 static void match_id(int dir_fd, const char *name, void *arg)
 {
     struct by_id *search = arg;
-    int fd = openat(dir_fd, "info.json", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    json_t *info = fd >= 0 ? json_loadfd(fd, 0, NULL) : NULL;
+    json_t *info = state_read_info(dir_fd);
     const char *id = json_string_value(json_object_get(info, "id"));
     if (id && !strcmp(id, search->id))
         snprintf(search->name, sizeof(search->name), "%.63s", name);
     json_decref(info);
-    if (fd >= 0)
-        close(fd);
 }
 
 /* By name, or else by id. */
@@ -379,10 +388,7 @@ struct listing {
 static void list_one(int dir_fd, const char *name, void *arg)
 {
     struct listing *l = arg;
-    int fd = openat(dir_fd, "info.json", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    json_t *info = fd >= 0 ? json_loadfd(fd, 0, NULL) : NULL;
-    if (fd >= 0)
-        close(fd);
+    json_t *info = state_read_info(dir_fd);
     if (!info)
         return;
     if (l->count == l->room) {

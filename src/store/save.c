@@ -81,10 +81,11 @@ static int make_file(struct saving *v, const char *name)
     return fd < 0 ? fail_errno(v, name) : fd;
 }
 
+/* sync_files() waits for it. */
 static int finish_file(struct saving *v, int fd, int r)
 {
-    if (r == 0 && !v->o->no_sync && fsync(fd) < 0)
-        r = fail_errno(v, "files");
+    if (r == 0 && !v->o->no_sync)
+        sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE); /* a hint */
     close(fd);
     return r;
 }
@@ -158,7 +159,7 @@ static int save_kernel(struct saving *v)
     if (fd >= 0)
         close(fd);
     if (r == 0)
-        r = file_write(v->dir, "symbols", symbols, size, !v->o->no_sync, v->err);
+        r = file_write(v->dir, "symbols", symbols, size, v->err);
     v->m->symbols.size = size;
     hash_text(symbols ?: "", size, v->m->symbols.xxh3);
     free(symbols);
@@ -295,11 +296,10 @@ static int write_manifest(struct saving *v)
     const char *why;
     char seal[SEAL_MAX];
     size_t size;
-    bool sync = !v->o->no_sync;
     u8 *index = index_encode(&v->x, &size);
     v->m->index.size = size;
     hash_text(index, size, v->m->index.xxh3);
-    int r = file_write(v->dir, "index", index, size, sync, v->err);
+    int r = file_write(v->dir, "index", index, size, v->err);
     free(index);
     if (r < 0)
         return -1;
@@ -309,9 +309,27 @@ static int write_manifest(struct saving *v)
         return -1;
     }
     seal_make(v->s, v->dir, text, size, seal);
-    r = file_write(v->dir, "manifest.json", text, size, sync, v->err);
+    r = file_write(v->dir, "manifest.json", text, size, v->err);
     free(text);
-    return r < 0 ? -1 : file_write(v->dir, "seal", seal, strlen(seal), sync, v->err);
+    return r < 0 ? -1 : file_write(v->dir, "seal", seal, strlen(seal), v->err);
+}
+
+/* All files together: the file system's journal is written once for the first, and the others find that done. */
+static int sync_files(struct saving *v)
+{
+    static const char *const fixed[] = { "symbols", "index", "manifest.json", "seal" };
+    char name[16];
+    for (u32 i = 0; i < v->m->segment_count + ARRAY_COUNT(fixed); i++) {
+        const char *file = i < ARRAY_COUNT(fixed) ? fixed[i] : segment_name(&v->m->segments[i - ARRAY_COUNT(fixed)], name);
+        int fd = openat(v->dir, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC), r = fd < 0 ? -1 : fsync(fd);
+        if (r < 0)
+            fail_errno(v, file);
+        if (fd >= 0)
+            close(fd);
+        if (r < 0)
+            return -1;
+    }
+    return fsync(v->dir) < 0 ? fail_errno(v, "directory") : 0;
 }
 
 /* ---- all of it ---- */
@@ -432,8 +450,8 @@ int store_save(struct store *s, const struct store_save *o, struct store_info *o
     if (!v.m)
         abort();
     r = save_all(&v, p.name);
-    if (r == 0 && !o->no_sync && fsync(v.dir) < 0)
-        r = fail_errno(&v, "directory");
+    if (r == 0 && !o->no_sync)
+        r = sync_files(&v);
     if (r == 0)
         r = put_in_place(o, &p, temporary, &replaced, err);
     if (r < 0)
