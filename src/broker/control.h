@@ -31,7 +31,7 @@ enum ctl_type {
                      * pages, of K_SIZE, D_SIZE and DUMP_SIZE. Then CTL_FROZEN: done, or CTL_ERROR. With CTL_FREEZE_BASE CTL_REBASE may
                      * follow, on another connection */
     CTL_PARTS,      /* client -> broker: after a configuration with CTL_CONFIG_RESTORE; ctl_number: count of levels; descriptors: K, D,
-                     * pages of level 0; a second one with those of the other levels if there are any */
+                     * pages of all levels */
     CTL_ATTACH,     /* client -> broker: ctl_attach, instead of CTL_RUN when made from parts; descriptors: in, out, err */
     CTL_REBASE,     /* client -> broker: ctl_number: of ctl_frozen; descriptors: pages of all levels, read-only files: what the next
                      * snapshot is to refer to. Refused when another was taken meanwhile; the connection is closed when it is done */

@@ -56,12 +56,14 @@ static int copy_sparse(int from, int to, u64 size, u64 max)
     return at < 0 && errno != ENXIO ? -errno : 0;
 }
 
-/* A segment of a sandbox that rests. One that does not could grow ahead of us for ever, while we serve nobody. */
-static int copy_segment(int from, int to, u64 size)
+static u64 stored(int fd)
 {
     struct stat st;
-    return fstat(from, &st) < 0 ? -errno : copy_sparse(from, to, size, (u64)st.st_blocks * 512 + COPY_SLACK);
+    return fstat(fd, &st) < 0 ? 0 : (u64)st.st_blocks * 512;
 }
+
+/* A segment of a sandbox that rests. One that does not could grow ahead of us for ever, while we serve nobody. */
+static int copy_segment(int from, int to, u64 size) { return copy_sparse(from, to, size, stored(from) + COPY_SLACK); }
 
 static void post_order(struct broker *b, u32 order)
 {
@@ -119,8 +121,7 @@ static void send_copied(struct broker *b, struct client *c)
             m->tty = b->sessions[i].tty;
     memcpy(m + 1, (u8 *)cfg + cfg->mounts_off, mounts);
     struct ctl_header h = { .type = CTL_BASE, .size = sizeof(h), .total = sizeof(h) };
-    if (!below || fds_send(c->source.fd, &(struct iovec){ &h, sizeof(h) }, 1, b->base_fd, MIN(below, (u32)FDS_MAX),
-                                   MSG_DONTWAIT) >= 0)
+    if (!below || fds_send(c->source.fd, &(struct iovec){ &h, sizeof(h) }, 1, b->base_fd, below, MSG_DONTWAIT) >= 0)
         client_send(c, CTL_FROZEN, (u8 *)m + sizeof(m->h), total - sizeof(m->h));
     free(m);
 }
@@ -177,6 +178,12 @@ void freeze_client_gone(struct broker *b, struct client *c)
 
 /* ---- orders of clients ---- */
 
+static void take_fds(int *to, int *fds, u32 count)
+{
+    memcpy(to, fds, count * sizeof(int));
+    memset(fds, 0xff, count * sizeof(int));
+}
+
 /* order: enum freeze_order and CTL_FREEZE_STOP. Takes fds over: copies of K, D and pages for FREEZE_COPY. */
 int freeze_order(struct broker *b, struct client *c, u32 order, int *fds, u32 fd_count)
 {
@@ -203,10 +210,7 @@ int freeze_order(struct broker *b, struct client *c, u32 order, int *fds, u32 fd
     f->number++;
     f->state = FREEZE_ASKED;
     f->deadline_ns = monotonic_ns() + FREEZE_NS;
-    for (u32 i = 0; i < fd_count; i++) {
-        f->fd[i] = fds[i];
-        fds[i] = -1;
-    }
+    take_fds(f->fd, fds, fd_count);
     f->posted = false; /* freeze_check() does it */
     return 0;
 }
@@ -225,10 +229,8 @@ int freeze_rebase(struct broker *b, u32 number, int *fds, u32 fd_count)
             return -EPROTO;
     for (u32 i = 0; i < b->base_count; i++)
         close(b->base_fd[i]);
-    for (b->base_count = 0; b->base_count < fd_count; b->base_count++) {
-        b->base_fd[b->base_count] = fds[b->base_count];
-        fds[b->base_count] = -1;
-    }
+    take_fds(b->base_fd, fds, fd_count);
+    b->base_count = fd_count;
     b->base_number = number;
     f->written = 0;
     return 1;
@@ -263,18 +265,11 @@ int freeze_wait_ms(const struct broker *b)
 
 void freeze_limit(struct broker *b, u64 max)
 {
-    struct stat st;
-    if (b->freeze.state > FREEZE_ASKED && fstat(b->freeze.fd[2], &st) == 0 && (u64)st.st_blocks * 512 > max)
+    if (b->freeze.state > FREEZE_ASKED && stored(b->freeze.fd[2]) > max)
         order_fails(b, "the pages of the sandbox's processes take more than its memory limit allows; raise --memory", 0);
 }
 
 /* ---- the guest's answers ---- */
-
-static u64 blocks(int fd)
-{
-    struct stat st;
-    return fstat(fd, &st) < 0 ? 0 : st.st_blocks;
-}
 
 /* So that what is written again is in proportion to what was written since. */
 static u32 choose_level(const struct broker *b)
@@ -282,17 +277,15 @@ static u32 choose_level(const struct broker *b)
     if (b->base_count < FD_BASE_MAX)
         return b->base_count;
     u32 level = FD_BASE_MAX - 1;
-    for (u64 above = blocks(b->base_fd[level]); level && blocks(b->base_fd[level - 1]) <= 2 * above; level--)
-        above += blocks(b->base_fd[level - 1]);
+    for (u64 above = stored(b->base_fd[level]); level && stored(b->base_fd[level - 1]) <= 2 * above; level--)
+        above += stored(b->base_fd[level - 1]);
     return level;
 }
 
 static s32 copy_now(struct broker *b, struct request *r)
 {
     struct freeze *f = &b->freeze;
-    int error = copy_segment(b->k_fd, f->fd[0], K_SIZE);
-    if (!error)
-        error = copy_segment(b->d_fd, f->fd[1], D_SIZE);
+    int error = copy_segment(b->k_fd, f->fd[0], K_SIZE) ?: copy_segment(b->d_fd, f->fd[1], D_SIZE);
     if (error) {
         order_fails(b, "the sandbox's state cannot be copied", -error);
         return error;
@@ -326,14 +319,13 @@ s32 freeze_dump_open(struct broker *b, struct request *r)
     struct freeze *f = &b->freeze;
     if (f->state != FREEZE_DUMPING || r->head.arg[0] != f->number || !r->notify_id)
         return -ESRCH;
-    struct seccomp_notif_addfd add = { .id = r->notify_id, .flags = SECCOMP_ADDFD_FLAG_SETFD, .srcfd = f->fd[2], .newfd = FD_D };
-    long error = ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_ADDFD, &add);
-    for (u32 i = 0; i < b->base_count && error >= 0; i++) {
-        add.srcfd = b->base_fd[i];
-        add.newfd = FD_BASE0 + i;
-        error = ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_ADDFD, &add);
+    for (u32 i = 0; i <= b->base_count; i++) {
+        struct seccomp_notif_addfd add = { .id = r->notify_id, .flags = SECCOMP_ADDFD_FLAG_SETFD,
+                                           .srcfd = i ? b->base_fd[i - 1] : f->fd[2], .newfd = i ? FD_BASE0 + i - 1 : FD_D };
+        if (ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_ADDFD, &add) < 0)
+            return -errno;
     }
-    return error < 0 ? -errno : 0;
+    return 0;
 }
 
 s32 freeze_dumped(struct broker *b, struct request *r)
@@ -355,15 +347,13 @@ s32 freeze_dumped(struct broker *b, struct request *r)
 /* K and D begin as copies. */
 int snapshot_load(struct broker *b)
 {
-    int r = copy_sparse(b->parts_fd[0], b->k_fd, K_SIZE, ~0ul);
-    if (r >= 0)
-        r = copy_sparse(b->parts_fd[1], b->d_fd, D_SIZE, ~0ul);
+    int r = copy_sparse(b->parts_fd[0], b->k_fd, K_SIZE, ~0ul) ?: copy_sparse(b->parts_fd[1], b->d_fd, D_SIZE, ~0ul);
     close(b->parts_fd[0]);
     close(b->parts_fd[1]);
     return r;
 }
 
-/* At start, on the link behind the configuration: copies of K and D, level 0; then the other levels. */
+/* At start, on the link behind the configuration: copies of K and D, then all levels. */
 int snapshot_recv_parts(struct broker *b)
 {
     int fds[FDS_MAX];
@@ -371,19 +361,10 @@ int snapshot_recv_parts(struct broker *b)
     int r = control_recv_fds(b, CTL_PARTS, fds, &count, &number);
     if (r < 0)
         return r;
-    if (count != 3 || number < 1 || number > FD_BASE_MAX)
+    if (number < 1 || number > FD_BASE_MAX || count != 2 + number)
         return -EPROTO;
-    b->parts_fd[0] = fds[0];
-    b->parts_fd[1] = fds[1];
-    b->base_fd[b->base_count++] = fds[2];
-    if (number == 1)
-        return 0;
-    r = control_recv_fds(b, CTL_PARTS, fds, &count, &number);
-    if (r < 0)
-        return r;
-    if (count >= FD_BASE_MAX || count + 1 != number)
-        return -EPROTO;
-    memcpy(b->base_fd + 1, fds, count * sizeof(int));
+    memcpy(b->parts_fd, fds, sizeof(b->parts_fd));
+    memcpy(b->base_fd, fds + 2, number * sizeof(int));
     b->base_count = number;
     return 0;
 }

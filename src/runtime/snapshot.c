@@ -215,10 +215,9 @@ int harena_rebase(const char *name, const struct harena_base *base, struct haren
 int snapshot_send_parts(int link, const struct harena_parts *p, struct harena_error *err)
 {
     struct ctl_number m = { .h.type = CTL_PARTS, .number = p->levels };
-    int first[3] = { p->kernel, p->data, p->pages[0] };
-    if (message_send(link, &m, sizeof(m), first, 3, err) < 0)
-        return -1;
-    return p->levels > 1 ? message_send(link, &m, sizeof(m), p->pages + 1, p->levels - 1, err) : 0;
+    int fds[2 + HARENA_LEVELS] = { p->kernel, p->data };
+    memcpy(fds + 2, p->pages, p->levels * sizeof(int));
+    return message_send(link, &m, sizeof(m), fds, 2 + p->levels, err);
 }
 
 int harena_attach(struct harena_sandbox *s, const struct harena_command *c, struct harena_error *err)

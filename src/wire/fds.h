@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "base/types.h"
 
-#define FDS_MAX 4
+#define FDS_MAX 6
 
 union fds_control {
     struct cmsghdr h;
