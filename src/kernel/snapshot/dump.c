@@ -8,7 +8,10 @@
  * What is stored of a private mapping: anonymous: pages that are resident (mincore) or that a lower level has for this address, and not
  * zero; where pages of the snapshot were moved to other addresses, all are looked at. Of an image or a file in memory: pages that differ
  * from it. Of a host file and its exec view: all of it, since the file may be another one when the snapshot is used. Shared mappings show
- * D, which is copied as a whole. */
+ * D, which is copied as a whole.
+ *
+ * When the page file may be the base of the next, the task then begins to note what is written (mm/track.h): of memory that only writing
+ * changes. What was not written since the base is taken from its table, unseen. All else is compared with it. */
 #include "arch/x86_64/regs.h"
 #include "arch/x86_64/uaccess.h"
 #include "base/string.h"
@@ -308,11 +311,11 @@ static long write_pages(void)
     return 0;
 }
 
-/* The broker has given the order up and emptied the page file under a twin's hands. */
+/* The broker has given the order up and emptied the page file under a twin's hands, or somebody has cut one of the lower levels. */
 void dump_fault(u64 addr)
 {
     struct task *t = this_carrier()->task;
-    if (addr - DUMP_WINDOW < DUMP_SIZE && t && !t->tg)
+    if (addr - BASE_WINDOW < DUMP_WINDOW + DUMP_SIZE - BASE_WINDOW && t && !t->tg)
         host_exit_process(0);
 }
 
