@@ -151,8 +151,7 @@ struct freeze {
     u32 left;    /* address spaces that have not been written */
     u32 level;   /* of the page file: it may refer to those below */
     bool may_base;
-    u32 written; /* the last order whose page file may become the base, 0 = none; */
-    u32 written_levels; /* ... and how many it has */
+    u32 written; /* the last order whose page file may become the base, 0 = none */
     u64 deadline_ns;
 };
 
@@ -217,7 +216,7 @@ struct broker {
     int boot_socket;           /* the child's reports, then LSTN */
     int lock_fd;               /* state directory, flock held */
     pid_t zygote_pid;
-    bool pid_namespace;
+    bool user_namespace, pid_namespace, empty_root; /* layers the zygote has */
     bool was_root;
     bool stays_root; /* no user namespaces: outer_uid is the guest's only */
     uid_t outer_uid;
@@ -260,6 +259,7 @@ int factory_serve(int link);
 
 /* setup.c: before the first guest instruction */
 int setup_rlimits(void);
+int setup_segments(struct broker *b);
 int setup_memory(struct broker *b);
 int setup_boot_mail(struct broker *b);
 int setup_drop(struct broker *b);
@@ -276,8 +276,12 @@ int idmap_open(int userns, const char *path);
 
 /* spawn.c */
 void spawn_choose_uid(struct broker *b);
-int spawn_zygote(struct broker *b, char *layers, size_t layers_size);
-int spawn_wait_listener(struct broker *b);
+int spawn_zygote(struct broker *b);
+int spawn_as_user(struct broker *b);
+int spawn_limits(struct broker *b);
+void spawn_layers(struct broker *b, char *text, size_t size);
+int spawn_hand_over(struct broker *b);
+int spawn_add_fd(struct broker *b, u64 id, int fd, u32 slot);
 void spawn_kill(struct broker *b);
 
 /* request.c: the doorbell and the requests in R */
@@ -324,7 +328,6 @@ s32 freeze_frozen(struct broker *b, struct request *r);
 s32 freeze_dump_open(struct broker *b, struct request *r);
 s32 freeze_dumped(struct broker *b, struct request *r);
 int snapshot_load(struct broker *b);
-int snapshot_recv_parts(struct broker *b);
 
 /* session.c: sessions, rings, mail */
 int session_attach(struct broker *b, struct client *c, const struct ctl_attach *a, int fds[3]);
@@ -352,18 +355,19 @@ bool limits_room_for_copy(const struct broker *b);
 void end_sandbox(struct broker *b, u32 status, const char *f, ...) printf_like(3, 4);
 
 /* control.c */
+int control_recv_prepare(struct broker *b, char *kernel, size_t size);
 int control_recv_config(struct broker *b);
-int control_recv_fds(struct broker *b, u32 type, int *fds, u32 *count, u32 *number);
 int control_watch(struct broker *b, struct source *s, u32 events);
 void control_accept(struct broker *b);
 void control_event(struct broker *b, struct client *c);
 void client_drop(struct broker *b, struct client *c);
 bool client_has_room(struct client *c, u32 size);
 int client_send(struct client *c, u32 type, const void *payload, u32 size);
-int client_send_fd(struct client *c, u32 type, int fd);
+int client_send_fds(struct client *c, u32 type, const int *fds, u32 count);
 void client_number(struct client *c, u32 type, u32 number);
-void link_note(struct broker *b, const char *f, ...) printf_like(2, 3);
-void link_error(struct broker *b, u32 status, const char *f, ...) printf_like(3, 4);
+void client_say(struct client *c, u32 type, u32 status, const char *f, ...) printf_like(4, 5);
+#define link_note(b, ...) client_say((b)->link, CTL_NOTE, 0, __VA_ARGS__)
+#define link_error(b, status, ...) client_say((b)->link, CTL_ERROR, status, __VA_ARGS__)
 size_t escape_text(char *out, size_t out_size, const char *text, size_t size);
 
 #endif

@@ -66,11 +66,11 @@ int client_send(struct client *c, u32 type, const void *payload, u32 size)
     return 0;
 }
 
-/* One packet without payload and a descriptor. */
-int client_send_fd(struct client *c, u32 type, int fd)
+/* One packet without payload and descriptors. */
+int client_send_fds(struct client *c, u32 type, const int *fds, u32 count)
 {
     struct ctl_header h = { .type = type, .size = sizeof(h), .total = sizeof(h) };
-    return fds_send(c->source.fd, &(struct iovec){ &h, sizeof(h) }, 1, &fd, 1, MSG_DONTWAIT) < 0 ? -errno : 0;
+    return fds_send(c->source.fd, &(struct iovec){ &h, sizeof(h) }, 1, fds, count, MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
 void client_number(struct client *c, u32 type, u32 number)
@@ -79,18 +79,8 @@ void client_number(struct client *c, u32 type, u32 number)
     client_send(c, type, body, sizeof(body));
 }
 
-void link_note(struct broker *b, const char *f, ...)
-{
-    char text[16384];
-    va_list ap;
-    va_start(ap, f);
-    int n = vsnprintf(text, sizeof(text), f, ap);
-    va_end(ap);
-    if (b->link)
-        client_send(b->link, CTL_NOTE, text, MIN((size_t)n, sizeof(text) - 1));
-}
-
-void link_error(struct broker *b, u32 status, const char *f, ...)
+/* CTL_NOTE, or CTL_ERROR with a status. c NULL: to nobody. */
+void client_say(struct client *c, u32 type, u32 status, const char *f, ...)
 {
     struct {
         u32 status, pad;
@@ -100,8 +90,9 @@ void link_error(struct broker *b, u32 status, const char *f, ...)
     va_start(ap, f);
     int n = vsnprintf(body.text, sizeof(body.text), f, ap);
     va_end(ap);
-    if (b->link)
-        client_send(b->link, CTL_ERROR, &body, 8 + MIN((size_t)n, sizeof(body.text) - 1));
+    u32 head = type == CTL_ERROR ? 8 : 0;
+    if (c)
+        client_send(c, type, body.text - head, head + MIN((size_t)n, sizeof(body.text) - 1));
 }
 
 /* ---- receiving ---- */
@@ -166,7 +157,24 @@ static int receive_whole(struct client *c)
     return r;
 }
 
-/* At start, on the link: the configuration. Descriptors: empty directory, then listener and state directory or neither. */
+/* At start, on the link. */
+int control_recv_prepare(struct broker *b, char *kernel, size_t size)
+{
+    struct client *c = b->link;
+    int r = receive_whole(c);
+    if (r < 0)
+        return r;
+    const struct ctl_prepare *p = (void *)c->message;
+    if (p->h.type != CTL_PREPARE || c->message_total < sizeof(*p) || p->version != CTL_VERSION || c->fd_count != 1)
+        return -EPROTO;
+    snprintf(kernel, size, "%s", p->kernel);
+    b->empty_fd = c->fds[0];
+    c->fd_count = 0;
+    message_done(c);
+    return 0;
+}
+
+/* At start, on the link: the configuration. */
 int control_recv_config(struct broker *b)
 {
     struct client *c = b->link;
@@ -174,34 +182,20 @@ int control_recv_config(struct broker *b)
     if (r < 0)
         return r;
     struct ctl_config *cfg = (void *)c->message;
-    if (cfg->h.type != CTL_CONFIG || c->message_total < sizeof(*cfg) || cfg->version != CTL_VERSION || c->fd_count < 1)
+    if (cfg->h.type != CTL_CONFIG || c->message_total < sizeof(*cfg) || cfg->levels > FD_BASE_MAX)
+        return -EPROTO;
+    u32 named = cfg->flags & CTL_CONFIG_NAMED ? 2 : 0, parts = cfg->levels ? 2 : 0;
+    if (c->fd_count != named + parts + cfg->levels)
         return -EPROTO;
     b->config = cfg;
-    b->empty_fd = c->fds[0];
-    b->listener.fd = -1;
-    b->control.fd = c->fd_count == 3 ? c->fds[1] : -1;
-    b->lock_fd = c->fd_count == 3 ? c->fds[2] : -1;
+    b->control.fd = named ? c->fds[0] : -1;
+    b->lock_fd = named ? c->fds[1] : -1;
+    memcpy(b->parts_fd, c->fds + named, parts * sizeof(int));
+    memcpy(b->base_fd, c->fds + named + parts, cfg->levels * sizeof(int));
+    b->base_count = cfg->levels;
     c->message = NULL; /* stays ours */
     c->fd_count = 0;
     return 0;
-}
-
-/* At start, on the link: a message of that type with descriptors, which become the caller's. */
-int control_recv_fds(struct broker *b, u32 type, int *fds, u32 *count, u32 *number)
-{
-    struct client *c = b->link;
-    int r = receive_whole(c);
-    if (r < 0)
-        return r;
-    struct ctl_number *n = (void *)c->message;
-    bool ok = n->h.type == type && c->message_total >= sizeof(*n);
-    *number = ok ? n->number : 0;
-    *count = ok ? c->fd_count : 0;
-    memcpy(fds, c->fds, *count * sizeof(int));
-    if (ok)
-        c->fd_count = 0;
-    message_done(c);
-    return ok ? 0 : -EPROTO;
 }
 
 void control_accept(struct broker *b)
@@ -317,16 +311,11 @@ static int handle_message(struct broker *b, struct client *c)
 static void refuse(struct client *c, int r)
 {
     bool trace = ((struct ctl_header *)c->message)->type == CTL_TRACE;
-    struct {
-        u32 status, pad;
-        char text[256];
-    } body = { .status = 125 };
     const char *why = r == -EAGAIN ? "too many sessions, or its kernel takes no orders" :
                       r == -EBUSY  ? trace ? "somebody traces it already" : "a snapshot of it is being taken" :
                       r == -ENOMEM ? "a snapshot needs as much memory again as it uses, and its limit does not leave that; raise --memory" :
                                      strerror(-r);
-    int n = snprintf(body.text, sizeof(body.text), "the sandbox refused the request: %s", why);
-    client_send(c, CTL_ERROR, &body, 8 + MIN(n, (int)sizeof(body.text) - 1));
+    client_say(c, CTL_ERROR, 125, "the sandbox refused the request: %s", why);
 }
 
 void control_event(struct broker *b, struct client *c)

@@ -6,20 +6,21 @@
  * Descriptors ride (SCM_RIGHTS) on the first packet. Same machine, same build: host byte order, `CTL_VERSION` is
  * checked. Clients are trusted as far as the state directory's mode 0700 goes; lengths are checked all the same.
  *
- * The link: CTL_CONFIG first (descriptors: listening control socket, locked state directory; both or none), then
- * CTL_RUN with CTL_RUN_MAIN. When the link closes, the sandbox ends. Other connections: one CTL_RUN, CTL_KILL,
+ * The link: CTL_PREPARE, CTL_CONFIG (descriptors: listening control socket and locked state directory, with CTL_CONFIG_NAMED;
+ * copies of K and D and the pages of each level, if made from a snapshot), then CTL_RUN with CTL_RUN_MAIN. Between the first two any time may pass: a broker kept for later has come that far. When the link closes, the sandbox ends. Other connections: one CTL_RUN, CTL_KILL,
  * CTL_PROCS or CTL_TRACE each; a connection with a session that closes kills the session. */
 #ifndef HARENA_BROKER_CONTROL_H
 #define HARENA_BROKER_CONTROL_H
 
 #include "base/types.h"
 
-#define CTL_VERSION 1
+#define CTL_VERSION 2
 #define CTL_PACKET_MAX 32768u
 #define CTL_MESSAGE_MAX (320u << 10)
 
 enum ctl_type {
-    CTL_CONFIG = 1, /* client -> broker: struct ctl_config */
+    CTL_PREPARE = 1, /* client -> broker: struct ctl_prepare; descriptor: an empty directory */
+    CTL_CONFIG,     /* client -> broker: struct ctl_config */
     CTL_RUN,        /* client -> broker: struct ctl_run; descriptors: in, out, err */
     CTL_SIGNAL,     /* client -> broker: struct ctl_number: signal to this connection's session */
     CTL_WINSIZE,    /* client -> broker: struct ctl_winsize */
@@ -30,13 +31,11 @@ enum ctl_type {
     CTL_FREEZE,     /* client -> broker: ctl_number: enum freeze_order, | CTL_FREEZE_STOP; FREEZE_COPY: descriptors of files for K, D and
                      * pages, of K_SIZE, D_SIZE and DUMP_SIZE. Then CTL_FROZEN: done, or CTL_ERROR. With CTL_FREEZE_BASE CTL_REBASE may
                      * follow, on another connection */
-    CTL_PARTS,      /* client -> broker: after a configuration with CTL_CONFIG_RESTORE; ctl_number: count of levels; descriptors: K, D,
-                     * pages of all levels */
-    CTL_ATTACH,     /* client -> broker: ctl_attach, instead of CTL_RUN when made from parts; descriptors: in, out, err */
+    CTL_ATTACH,     /* client -> broker: ctl_attach, instead of CTL_RUN when made from a snapshot; descriptors: in, out, err */
     CTL_REBASE,     /* client -> broker: ctl_number: of ctl_frozen; descriptors: pages of all levels, read-only files: what the next
                      * snapshot is to refer to. Refused when another was taken meanwhile; the connection is closed when it is done */
     CTL_BASE,       /* broker -> client: before CTL_FROZEN; descriptors: pages of the levels below */
-    CTL_FROZEN,     /* broker -> client: ctl_frozen */
+    CTL_FROZEN,     /* broker -> client: ctl_frozen, or of a pause or its end ctl_number 0 */
     CTL_READY,      /* broker -> link: the guest kernel has booted and takes orders; struct ctl_ready */
     CTL_STARTED,    /* broker -> client: ctl_number: 0, or the errno why not, and enum spawn_step << 16 */
     CTL_EXITED,     /* broker -> client: ctl_number: wait status of the session */
@@ -102,19 +101,24 @@ struct ctl_mount {
 #define CTL_MOUNT_VIEWS_OWN 32u /* ... in the pack of this sandbox's directories */
 #define CTL_MOUNT_OPTIONAL 4u /* skip silently when the source does not exist */
 
-struct ctl_config {
+struct ctl_prepare {
     struct ctl_header h;
     u32 version;
-    u32 flags; /* CTL_CONFIG_* */
+    u32 pad;
+    char kernel[]; /* path of the guest kernel's binary, NUL */
+};
+
+struct ctl_config {
+    struct ctl_header h;
+    u32 flags;  /* CTL_CONFIG_* */
+    u32 levels; /* of the snapshot it is made from; 0 = none */
     u64 memory_max;
     u32 pids_max;
     u32 timeout_ms; /* 0 = none */
     u32 mount_count, mounts_off;
-    u32 kernel_off; /* path of the guest kernel's binary */
     u32 views_off;  /* paths of the packs of exec views, the system's and the sandbox's own; 0 = none */
     u32 views_own_off;
     u32 hidden_off, hidden_count; /* pairs of u64: device and inode of files that mounts with CTL_MOUNT_SECRETS hide, too */
-    u32 pad0;
     u64 tmpfs_max, output_max, cpu_time_ms; /* 0 = none */
     u32 cpus_milli, files_max;              /* 0 = none */
     u32 memory_group_off, time_group_off;   /* paths of the cgroups that count memory and processor time; 0 = none */
@@ -130,7 +134,7 @@ struct ctl_config {
 #define CTL_CONFIG_CGROUP_PIDS 512u /* the count of processes */
 #define CTL_CONFIG_CGROUP_CPU 256u /* the share of processors holds without the broker's help */
 
-#define CTL_CONFIG_RESTORE 16u
+#define CTL_CONFIG_NAMED 16u
 
 #define CTL_FREEZE_STOP 256u
 #define CTL_FREEZE_BASE 512u

@@ -2,7 +2,7 @@
  *
  *   wall time      main.c, the epoll loop's deadline
  *   output         bytes written by all sessions (session.c asks for the room)
- *   processors     affinity, taken here before the first process of the guest exists: the guest's filter knows no call to change it
+ *   processors     affinity, set here before the guest's first process has begun: its filter knows no call to change it
  *   processor time the cgroup's count; without one the sum over the host processes of the guest, from /proc
  *   memory         the cgroup; without one RLIMIT_DATA of each process (spawn.c), and here the sum over all processes and the
  *                  segments K and D. Pages shared after a fork count for each process then, so there is room of a quarter above
@@ -112,7 +112,8 @@ static int pin(struct broker *b)
         }
     if (some && wanted < count_set(set))
         choose_some(set, wanted);
-    if (syscall(SYS_sched_setaffinity, 0, sizeof(set), set) == 0)
+    if (syscall(SYS_sched_setaffinity, 0, sizeof(set), set) == 0 &&
+        syscall(SYS_sched_setaffinity, b->zygote_pid, sizeof(set), set) == 0)
         return 0;
     link_error(b, 125, "cannot choose processors: %s", strerror(errno));
     return -errno;

@@ -1,7 +1,7 @@
 /* The broker: one process per sandbox, started by the runtime library with the link at descriptor LINK_FD and standard
  * error at 2 (used for nothing but a crash of the broker itself).
  *
- * How it works: take the configuration, open everything outside (setup.c), start the zygote (spawn.c), drop all rights,
+ * How it works: start the zygote (spawn.c), take the configuration, open everything outside (setup.c), drop all rights,
  * install our own filter, then serve: doorbells (request.c, hostfs*.c), streams and sessions (session.c), clients (control.c).
  * It ends when the main session's output is drained, when the guest kernel dies, when the link closes, or at the
  * time-out; no signal that can be ignored ends it. It exits with the status the user's command should have. */
@@ -153,72 +153,107 @@ static void finish(struct broker *b)
         unlinkat(b->lock_fd, "control", 0);
 }
 
-static int prepare(struct broker *b)
+static int open_kernel(struct broker *b, const char *path)
 {
-    b->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGINT, SIG_IGN);
-    signal(SIGQUIT, SIG_IGN); /* sent to the whole process group, by a terminal or timeout(1): the launcher passes them on */
-    signal(SIGTERM, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a guest may write far, in its segments and files */
-    umask(0);
-    setup_rlimits();
-    struct sysinfo info;
-    b->swap = sysinfo(&info) < 0 || info.totalswap;
-    spawn_choose_uid(b);
-    hostfs_init(&b->fs);
-    b->fs.userns = b->was_root && b->outer_uid ? -2 : -1;
-    b->fs.own_uid = b->fs.outer_uid = b->outer_uid;
-    if (b->was_root)
-        b->fs.own_gid = b->outer_uid;
-    int r = limits_begin(b);
-    if (r < 0)
-        return r;
-    r = setup_memory(b);
-    if (r < 0) {
-        link_error(b, 125, "cannot make the sandbox's memory objects: %s%s", strerror(-r),
-                   r == -EFBIG ? "; raise the limit of file sizes (ulimit -f unlimited)" : "");
-        return r;
-    }
-    r = setup_boot_mail(b);
-    if (r < 0)
-        return r;
-    const char *path = b->config->kernel_off < b->config->h.total ? (char *)b->config + b->config->kernel_off : "";
     b->kernel_fd = open(path, O_RDONLY | O_CLOEXEC);
     if (b->kernel_fd < 0) {
         link_error(b, 125, "cannot open the guest kernel %s: %s; reinstall harena", path, strerror(errno));
         return -errno;
     }
-    r = enter_read_image(b->kernel_fd, &b->kernel);
+    int r = enter_read_image(b->kernel_fd, &b->kernel);
     if (r < 0) {
         link_error(b, 125, "%s is not a guest kernel of this harena; reinstall harena", path);
         return r;
     }
-    if (!b->launch.vdso && (r = enter_find_vdso(&b->launch)) < 0) {
+    if (!b->launch.vdso && (r = enter_find_vdso(&b->launch)) < 0)
         link_error(b, 125, "cannot find the host's vDSO in /proc/self/maps: %s", strerror(-r));
+    return r;
+}
+
+/* All that can be done before it is known what for: a program that makes many sandboxes keeps a few brokers that have come this
+ * far (runtime/factory.c). */
+static int prepare(struct broker *b, const char *kernel)
+{
+    b->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    /* INT and QUIT are sent to the whole process group, by a terminal or timeout(1): the launcher passes them on. XFSZ: a guest may write
+     * far, in its segments and files. */
+    static const int ignored[] = { SIGPIPE, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGXFSZ };
+    for (u32 i = 0; i < ARRAY_COUNT(ignored); i++)
+        signal(ignored[i], SIG_IGN);
+    umask(0);
+    setup_rlimits();
+    spawn_choose_uid(b);
+    int r = setup_segments(b);
+    if (r < 0) {
+        link_error(b, 125, "cannot make the sandbox's memory objects: %s%s", strerror(-r),
+                   r == -EFBIG ? "; raise the limit of file sizes (ulimit -f unlimited)" : "");
         return r;
     }
+    r = open_kernel(b, kernel);
+    if (r >= 0)
+        r = spawn_zygote(b);
+    close(b->kernel_fd);
+    return r;
+}
+
+/* The sandbox is known: opens everything outside that it is given. */
+static int configure(struct broker *b)
+{
+    struct sysinfo info;
+    int r = spawn_as_user(b);
+    if (r < 0)
+        return r;
+    if (b->config->timeout_ms)
+        b->deadline_ns = monotonic_ns() + b->config->timeout_ms * 1000000ul;
+    b->swap = sysinfo(&info) < 0 || info.totalswap;
+    hostfs_init(&b->fs);
+    b->fs.userns = b->was_root && b->outer_uid ? -2 : -1;
+    b->fs.own_uid = b->fs.outer_uid = b->outer_uid;
+    if (b->was_root)
+        b->fs.own_gid = b->outer_uid;
+    r = limits_begin(b);
+    if (r >= 0)
+        r = spawn_limits(b);
+    if (r < 0)
+        return r;
+    r = setup_memory(b);
+    if (r < 0) {
+        link_error(b, 125, "cannot load the sandbox's memory objects: %s", strerror(-r));
+        return r;
+    }
+    return setup_boot_mail(b);
+}
+
+/* Says which layers are missing, if any. */
+static int check_layers(struct broker *b)
+{
+    char layers[1024];
+    spawn_layers(b, layers, sizeof(layers));
+    bool no_path = b->was_root && b->outer_uid; /* an empty root directory */
+    if (!confine_available() && !no_path)
+        strncat(layers, "no Landlock: a broker that was taken over could open this user's files\n", sizeof(layers) - strlen(layers) - 1);
+    if (!layers[0])
+        return 0;
+    if (b->config->flags & CTL_CONFIG_REQUIRE_LAYERS) {
+        link_error(b, 125, "a protection layer is missing and --require-layers was given: %s", layers);
+        return -EPERM;
+    }
+    link_note(b, "%s", layers);
     return 0;
 }
 
 static int start(struct broker *b)
 {
-    char layers[1024];
-    int r = spawn_zygote(b, layers, sizeof(layers));
+    int r = check_layers(b);
     if (r < 0)
         return r;
-    bool no_path = b->was_root && b->outer_uid; /* an empty root directory */
-    if (!confine_available() && !no_path)
-        strncat(layers, "no Landlock: a broker that was taken over could open this user's files\n", sizeof(layers) - strlen(layers) - 1);
-    if (layers[0]) {
-        if (b->config->flags & CTL_CONFIG_REQUIRE_LAYERS) {
-            link_error(b, 125, "a protection layer is missing and --require-layers was given: %s", layers);
-            return -EPERM;
-        }
-        link_note(b, "%s", layers);
+    r = spawn_hand_over(b);
+    if (r < 0) {
+        zygote_event(b);
+        if (!b->main_done)
+            link_error(b, 125, "the guest kernel did not start");
+        return r;
     }
-    close(b->kernel_fd);
     r = setup_drop(b);
     if (r >= 0)
         r = confine(b);
@@ -230,13 +265,6 @@ static int start(struct broker *b)
     }
     if (b->fs.userns >= 0)
         close(b->fs.userns);
-    r = spawn_wait_listener(b);
-    if (r < 0) {
-        zygote_event(b);
-        if (!b->main_done)
-            link_error(b, 125, "the guest kernel did not start");
-        return r;
-    }
     u64 flags = NOTIF_SYNC_WAKE_UP;
     ioctl(b->listener.fd, NOTIF_SET_FLAGS, flags); /* older hosts: only slower */
     if (b->config->memory_max)
@@ -249,6 +277,22 @@ static int start(struct broker *b)
         control_watch(b, &b->control, EPOLLIN);
     }
     return 0;
+}
+
+/* Returns 0 when there is something to serve. */
+static int begin(struct broker *b)
+{
+    char kernel[4096];
+    if (control_recv_prepare(b, kernel, sizeof(kernel)) < 0) {
+        fprintf(stderr, "harena-broker: started without a configuration; use `harena run`\n");
+        return -EPROTO;
+    }
+    int r = prepare(b, kernel);
+    if (r >= 0)
+        r = control_recv_config(b); /* -EPIPE: not needed after all */
+    if (r >= 0)
+        r = configure(b);
+    return r < 0 ? r : start(b);
 }
 
 int main(int argc, char **argv)
@@ -266,21 +310,9 @@ int main(int argc, char **argv)
     fcntl(LINK_FD, F_SETFD, FD_CLOEXEC);
     b->zygote.fd = b->boot_socket = -1;
     b->freeze.fd[0] = b->freeze.fd[1] = b->freeze.fd[2] = -1;
-    if (control_recv_config(b) < 0) {
-        fprintf(stderr, "harena-broker: started without a configuration; use `harena run`\n");
-        return 125;
-    }
-    if (b->config->timeout_ms)
-        b->deadline_ns = monotonic_ns() + b->config->timeout_ms * 1000000ul;
+    b->listener.fd = b->control.fd = b->lock_fd = -1;
     b->status = 125;
-    if (b->config->flags & CTL_CONFIG_RESTORE && snapshot_recv_parts(b) < 0) {
-        link_error(b, 125, "the parts of the snapshot did not arrive");
-        return 125;
-    }
-    if (prepare(b) < 0)
-        return 125;
-    int r = start(b);
-    if (r >= 0)
+    if (begin(b) >= 0)
         serve(b);
     if (b->zygote_pid > 0)
         finish(b);

@@ -55,13 +55,17 @@ static int segment(const char *name, u64 size)
     return fd;
 }
 
-int setup_memory(struct broker *b)
+int setup_segments(struct broker *b)
 {
     b->k_fd = segment("K", K_SIZE);
     b->d_fd = b->k_fd < 0 ? b->k_fd : segment("D", D_SIZE);
     b->r_fd = b->d_fd < 0 ? b->d_fd : segment("R", R_SIZE);
-    if (b->r_fd < 0)
-        return b->r_fd;
+    return MIN(b->r_fd, 0);
+}
+
+/* What the segments hold when the sandbox begins. */
+int setup_memory(struct broker *b)
+{
     int r = b->base_count ? snapshot_load(b) : 0;
     if (r < 0)
         return r;
@@ -127,23 +131,6 @@ static int add_mount(struct broker *b, struct ctl_mount *cm, struct mail_mount *
     return record;
 }
 
-static void random_id(char *out)
-{
-    u8 r[16];
-    getrandom(r, sizeof(r), 0);
-    r[6] = (r[6] & 0x0f) | 0x40;
-    r[8] = (r[8] & 0x3f) | 0x80;
-    static const u8 dash_before[] = { 4, 6, 8, 10 };
-    char *p = out;
-    for (u32 i = 0; i < 16; i++) {
-        if (memchr(dash_before, i, sizeof(dash_before)))
-            *p++ = '-';
-        *p++ = "0123456789abcdef"[r[i] >> 4];
-        *p++ = "0123456789abcdef"[r[i] & 15];
-    }
-    *p = 0;
-}
-
 /* Opens what the configuration names and describes it in the zeroed m, which is `head` bytes long. Returns the mail's size. */
 static int fill_boot_mail(struct broker *b, struct mail_boot *m, u32 head)
 {
@@ -180,7 +167,6 @@ static int fill_boot_mail(struct broker *b, struct mail_boot *m, u32 head)
     m->tmpfs_max = c->tmpfs_max;
     getrandom(m->seed, sizeof(m->seed), 0);
     snprintf(m->hostname, sizeof(m->hostname), "%.64s", c->hostname);
-    random_id(m->boot_id);
     views_init(b, c);
     return at;
 }

@@ -16,11 +16,8 @@
 #include "broker/broker.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/seccomp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define FREEZE_NS 10000000000ul
@@ -89,11 +86,6 @@ static void order_ends(struct broker *b)
 static void order_fails(struct broker *b, const char *why, int error)
 {
     struct freeze *f = &b->freeze;
-    struct {
-        u32 status, pad;
-        char text[256];
-    } body = { .status = 125 };
-    int n = snprintf(body.text, sizeof(body.text), "%s%s%s", why, error ? ": " : "", error ? strerror(error) : "");
     struct client *c = f->client;
     if (f->state == FREEZE_ASKED && f->posted && !f->paused)
         post_order(b, FREEZE_THAW);
@@ -101,7 +93,7 @@ static void order_fails(struct broker *b, const char *why, int error)
         fcntl(f->fd[2], F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK);
     order_ends(b);
     if (c) {
-        client_send(c, CTL_ERROR, &body, 8 + MIN(n, (int)sizeof(body.text) - 1));
+        client_say(c, CTL_ERROR, 125, "%s%s%s", why, error ? ": " : "", error ? strerror(error) : "");
         client_drop(b, c);
     }
 }
@@ -120,17 +112,9 @@ static void send_copied(struct broker *b, struct client *c)
         if (b->sessions[i].state != SESSION_FREE && b->sessions[i].main)
             m->tty = b->sessions[i].tty;
     memcpy(m + 1, (u8 *)cfg + cfg->mounts_off, mounts);
-    struct ctl_header h = { .type = CTL_BASE, .size = sizeof(h), .total = sizeof(h) };
-    if (!below || fds_send(c->source.fd, &(struct iovec){ &h, sizeof(h) }, 1, b->base_fd, below, MSG_DONTWAIT) >= 0)
+    if (!below || client_send_fds(c, CTL_BASE, b->base_fd, below) >= 0)
         client_send(c, CTL_FROZEN, (u8 *)m + sizeof(m->h), total - sizeof(m->h));
     free(m);
-}
-
-/* A pause, or its end: no more than that it is done. */
-static void send_done(struct client *c)
-{
-    struct ctl_frozen m = { 0 };
-    client_send(c, CTL_FROZEN, (u8 *)&m + sizeof(m.h), sizeof(m) - sizeof(m.h));
 }
 
 static void order_done(struct broker *b)
@@ -138,16 +122,14 @@ static void order_done(struct broker *b)
     struct freeze *f = &b->freeze;
     struct client *c = f->client;
     bool stop = f->stop && c, copied = f->order == FREEZE_COPY;
-    if (copied && f->may_base) {
+    if (copied && f->may_base)
         f->written = f->number;
-        f->written_levels = f->level + 1;
-    }
     order_ends(b);
     if (c) {
         if (copied)
             send_copied(b, c);
         else
-            send_done(c);
+            client_number(c, CTL_FROZEN, 0);
         client_drop(b, c);
     }
     if (stop)
@@ -193,14 +175,13 @@ int freeze_order(struct broker *b, struct client *c, u32 order, int *fds, u32 fd
         return -EBUSY;
     if (what == FREEZE_COPY && !limits_room_for_copy(b))
         return -ENOMEM;
-    if (what > FREEZE_COPY || (what == FREEZE_COPY) != (fd_count == 3))
+    if (what > FREEZE_COPY || fd_count != (what == FREEZE_COPY ? 3u : 0u))
         return -EINVAL;
     if (what == FREEZE_THAW || (what == FREEZE_STAY && f->paused)) {
-        bool changes = what == FREEZE_THAW && f->paused;
-        if (changes)
+        if (what == FREEZE_THAW && f->paused)
             post_order(b, FREEZE_THAW);
         f->paused = what == FREEZE_STAY;
-        send_done(c);
+        client_number(c, CTL_FROZEN, 0);
         return 1;
     }
     f->client = c;
@@ -222,7 +203,7 @@ int freeze_rebase(struct broker *b, u32 number, int *fds, u32 fd_count)
     struct stat st;
     if (f->state != FREEZE_IDLE || !number || number != f->written)
         return -EBUSY;
-    if (fd_count != f->written_levels)
+    if (fd_count != f->level + 1) /* it stays the same with the base */
         return -EPROTO;
     for (u32 i = 0; i < fd_count; i++)
         if (fstat(fds[i], &st) < 0 || !S_ISREG(st.st_mode) || (fcntl(fds[i], F_GETFL) & O_ACCMODE) != O_RDONLY)
@@ -236,16 +217,11 @@ int freeze_rebase(struct broker *b, u32 number, int *fds, u32 fd_count)
     return 1;
 }
 
-static bool program_runs(struct broker *b)
-{
-    struct session *s = session_main(b);
-    return s && s->state == SESSION_RUNNING;
-}
-
 void freeze_check(struct broker *b)
 {
     struct freeze *f = &b->freeze;
-    if (f->state == FREEZE_ASKED && !f->posted && program_runs(b)) {
+    struct session *s = session_main(b);
+    if (f->state == FREEZE_ASKED && !f->posted && s && s->state == SESSION_RUNNING) {
         f->posted = true;
         post_order(b, f->order);
     }
@@ -319,13 +295,10 @@ s32 freeze_dump_open(struct broker *b, struct request *r)
     struct freeze *f = &b->freeze;
     if (f->state != FREEZE_DUMPING || r->head.arg[0] != f->number || !r->notify_id)
         return -ESRCH;
-    for (u32 i = 0; i <= b->base_count; i++) {
-        struct seccomp_notif_addfd add = { .id = r->notify_id, .flags = SECCOMP_ADDFD_FLAG_SETFD,
-                                           .srcfd = i ? b->base_fd[i - 1] : f->fd[2], .newfd = i ? FD_BASE0 + i - 1 : FD_D };
-        if (ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_ADDFD, &add) < 0)
-            return -errno;
-    }
-    return 0;
+    s32 error = spawn_add_fd(b, r->notify_id, f->fd[2], FD_D);
+    for (u32 i = 0; i < b->base_count && !error; i++)
+        error = spawn_add_fd(b, r->notify_id, b->base_fd[i], FD_BASE0 + i);
+    return error;
 }
 
 s32 freeze_dumped(struct broker *b, struct request *r)
@@ -351,20 +324,4 @@ int snapshot_load(struct broker *b)
     close(b->parts_fd[0]);
     close(b->parts_fd[1]);
     return r;
-}
-
-/* At start, on the link behind the configuration: copies of K and D, then all levels. */
-int snapshot_recv_parts(struct broker *b)
-{
-    int fds[FDS_MAX];
-    u32 count, number = 0;
-    int r = control_recv_fds(b, CTL_PARTS, fds, &count, &number);
-    if (r < 0)
-        return r;
-    if (number < 1 || number > FD_BASE_MAX || count != 2 + number)
-        return -EPROTO;
-    memcpy(b->parts_fd, fds, sizeof(b->parts_fd));
-    memcpy(b->base_fd, fds + 2, number * sizeof(int));
-    b->base_count = number;
-    return 0;
 }

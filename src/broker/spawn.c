@@ -3,7 +3,8 @@
  * The child is a fork of this process, made before anything is dropped. It takes its place (with user namespaces: inner uid
  * 1000 mapped to the sandbox's outer uid, first of a pid namespace, root directory an empty one), reports on the boot
  * socket, and becomes the guest kernel (enter.c), whose launcher unmaps all memory that came from here. A fork, not an exec: that
- * costs half a millisecond less.
+ * costs half a millisecond less. Under its filter, before it has looked at anything, it rings the doorbell, and waits there until
+ * its sandbox is known and it gets the descriptors of that (spawn_hand_over): so it can be started beforehand.
  *
  * Started by root, the broker first takes the outer uid with its effective ids only, so that the child can map it; where
  * user namespaces are forbidden it goes back and the child changes its uid itself. The broker's own final drop is
@@ -14,12 +15,13 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mount.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -74,52 +76,45 @@ static void report(const struct child *c, const char tag[5], const char *step, i
         }                                                                                                              \
     } while (0)
 
-/* Fixed descriptors in place; everything above them is closed by the launcher. */
+/* The descriptors that are known yet, in place; everything above them is closed by the launcher. */
 static int place_descriptors(const struct child *c)
 {
-    struct broker *b = c->b;
-    int from[FD_GRANT0 + 1] = { b->k_fd, b->d_fd, b->r_fd };
-    for (u32 i = FD_IMAGE0; i < ARRAY_COUNT(from); i++)
-        from[i] = -1;
-    for (u32 i = 0; i < b->image_count; i++)
-        from[FD_IMAGE0 + i] = b->image_fd[i];
-    from[FD_VIEWS] = b->views[0].fd;
-    from[FD_VIEWS_OWN] = b->views[1].fd;
-    for (u32 i = 0; i < b->base_count; i++)
-        from[FD_BASE0 + i] = b->base_fd[i];
-    from[FD_GRANT0] = c->boot_socket;
+    int from[] = { c->b->k_fd, c->b->d_fd, c->b->r_fd, c->boot_socket };
+    static const int to[] = { FD_K, FD_D, FD_R, FD_GRANT0 };
     for (u32 i = 0; i < ARRAY_COUNT(from); i++)
-        if (from[i] >= 0 && (from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, HIGH_FD)) < 0)
+        if ((from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, HIGH_FD)) < 0)
             return -1;
-    for (u32 i = 0; i < ARRAY_COUNT(from); i++) {
-        if (from[i] < 0)
-            close(i);
-        else if (dup2(from[i], i) < 0)
+    syscall(SYS_close_range, 0, FD_GRANT0, 0);
+    for (u32 i = 0; i < ARRAY_COUNT(from); i++)
+        if (dup2(from[i], to[i]) < 0)
             return -1;
-    }
     return 0;
 }
 
 #define SLACK_PIDS 16 /* init, spare stubs, a stub that is just leaving */
 #define SLACK_DATA (16ul << 20) /* kernel stacks */
 
-/* What holds when the guest's kernel lies. The count of processes is the sandbox's own: with a user namespace it is kept for
- * that, otherwise it goes by a uid nobody else has. Memory without a cgroup: of each process; watch_memory() sees the rest. */
-static int set_resource_limits(const struct child *c)
+static int set_limit(const struct broker *b, int what, u64 value)
 {
-    struct ctl_config *cfg = c->b->config;
-    struct rlimit pids, data;
-    pids.rlim_cur = pids.rlim_max = (cfg->pids_max ? cfg->pids_max : DEFAULT_PIDS) + SLACK_PIDS;
-    if ((c->userns || c->become) && setrlimit(RLIMIT_NPROC, &pids) < 0)
-        return -1;
-    data.rlim_cur = data.rlim_max = cfg->memory_max + SLACK_DATA;
-    if (cfg->memory_max && !(cfg->flags & CTL_CONFIG_CGROUP) && setrlimit(RLIMIT_DATA, &data) < 0)
-        return -1;
-    /* where nobody counts for all: each process at least */
-    struct rlimit time = { cfg->cpu_time_ms / 1000 + 2, cfg->cpu_time_ms / 1000 + 2 };
-    if (cfg->cpu_time_ms && c->b->limits.time_fd < 0 && setrlimit(RLIMIT_CPU, &time) < 0)
-        return -1;
-    return 0;
+    struct rlimit l = { value, value };
+    return prlimit(b->zygote_pid, what, &l, NULL) < 0 ? -errno : 0;
+}
+
+/* What holds when the guest's kernel lies; it has not begun yet. The count of processes is the sandbox's own: with a user namespace it
+ * is kept for that, otherwise it goes by a uid nobody else has. Memory without a cgroup: of each process; limits.c sees the rest. */
+int spawn_limits(struct broker *b)
+{
+    const struct ctl_config *cfg = b->config;
+    int r = 0;
+    if (b->user_namespace || (b->was_root && b->outer_uid))
+        r = set_limit(b, RLIMIT_NPROC, (cfg->pids_max ? cfg->pids_max : DEFAULT_PIDS) + SLACK_PIDS);
+    if (!r && cfg->memory_max && !(cfg->flags & CTL_CONFIG_CGROUP))
+        r = set_limit(b, RLIMIT_DATA, cfg->memory_max + SLACK_DATA);
+    if (!r && cfg->cpu_time_ms && b->limits.time_fd < 0) /* where nobody counts for all: each process at least */
+        r = set_limit(b, RLIMIT_CPU, cfg->cpu_time_ms / 1000 + 2);
+    if (r < 0)
+        link_error(b, 125, "cannot set the limits of the sandbox: %s", strerror(-r));
+    return r;
 }
 
 static int write_id_maps(const struct child *c)
@@ -180,7 +175,6 @@ static void __attribute__((noreturn)) child_main(const struct child *c)
         scope_signals(true);
     TRY("limits", setrlimit(RLIMIT_CORE, &none));
     TRY("limits", setrlimit(RLIMIT_MEMLOCK, &none));
-    TRY("limits", set_resource_limits(c));
     prctl(PR_SET_NAME, "harena-kernel");
     report(c, "GOES", "", 0);
     TRY("mapping the guest kernel", enter_map_image(b->kernel_fd, &b->kernel));
@@ -240,14 +234,13 @@ static void take_outer_uid(struct broker *b)
         b->outer_uid = 0;
 }
 
-/* Starts the zygote. `layers` receives lines about missing layers. Returns 0 or -errno. */
-int spawn_zygote(struct broker *b, char *layers, size_t layers_size)
+/* Starts the zygote. Returns 0 or -errno. */
+int spawn_zygote(struct broker *b)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return -errno;
     b->boot_socket = pair[0];
-    layers[0] = 0;
     if (b->was_root) {
         take_outer_uid(b);
         /* we became undumpable with the change: /proc/self would not be ours, and the child could not write its maps */
@@ -256,7 +249,7 @@ int spawn_zygote(struct broker *b, char *layers, size_t layers_size)
     char step[24] = "";
     struct child c = { .b = b, .userns = true, .boot_socket = pair[1], .outer_gid = getegid() };
     pid_t pid = b->outer_uid ? start_child(&c, CLONE_NEWUSER | CLONE_NEWPID, &b->zygote.fd, step) : -EPERM;
-    b->pid_namespace = pid > 0;
+    b->user_namespace = b->pid_namespace = pid > 0;
     if (pid < 0) {
         c.userns = false;
         if (b->was_root) {
@@ -268,23 +261,8 @@ int spawn_zygote(struct broker *b, char *layers, size_t layers_size)
         }
         if (pid < 0)
             pid = start_child(&c, 0, &b->zygote.fd, step);
-        /* without id maps only root reads root's directories: the broker stays what started it, as for any other user */
-        b->stays_root = c.become && b->fs.userns < 0;
-        if (b->stays_root)
-            b->fs.own_uid = b->fs.own_gid = 0;
-        snprintf(layers, layers_size, "no user namespace: %s\n%s%s%s",
-                 c.become ? b->stays_root ? "the broker runs as root, with no capability but to kill the guest" : "a guest that broke out of its filter would be a user of the host"
-                          : "a guest that broke out of its filter would have this user's rights",
-                 b->pid_namespace ? "" : "no pid namespace: clean-up after a kill is only best effort\n",
-                 b->pid_namespace || scope_signals(false) ? ""
-                     : "no Landlock scope: the guest can send SIGURG to processes of its user\n",
-                 c.root ? "" : "no empty root directory: only the filter keeps the guest from files\n");
-        if (!c.become && !(b->config->flags & CTL_CONFIG_CGROUP_PIDS))
-            strncat(layers, "no count of processes on the host's side: a guest that broke its kernel makes as many as this user may\n",
-                    layers_size - strlen(layers) - 1);
-        if (b->was_root && !b->outer_uid)
-            strncat(layers, "no uid of its own: guest and broker run as root\n", layers_size - strlen(layers) - 1);
     }
+    b->empty_root = c.userns || c.root;
     close(pair[1]);
     if (pid < 0) {
         link_error(b, 125, "cannot start the guest kernel (%s): %s", step, strerror(-pid));
@@ -295,8 +273,41 @@ int spawn_zygote(struct broker *b, char *layers, size_t layers_size)
     return 0;
 }
 
+/* Back to what started us, to open what the sandbox is given. */
+int spawn_as_user(struct broker *b)
+{
+    if (b->was_root && b->outer_uid && (syscall(SYS_setresuid, -1, 0, -1) < 0 || syscall(SYS_setresgid, -1, 0, -1) < 0))
+        return -errno;
+    return 0;
+}
+
+/* A line for each layer that is missing, with the promise that falls with it. When the mounts are open. */
+void spawn_layers(struct broker *b, char *text, size_t size)
+{
+    bool become = b->was_root && b->outer_uid;
+    text[0] = 0;
+    if (b->user_namespace)
+        return;
+    /* without id maps only root reads root's directories: the broker stays what started it, as for any other user */
+    b->stays_root = become && b->fs.userns < 0;
+    if (b->stays_root)
+        b->fs.own_uid = b->fs.own_gid = 0;
+    snprintf(text, size, "no user namespace: %s\n%s%s%s",
+             become ? b->stays_root ? "the broker runs as root, with no capability but to kill the guest" : "a guest that broke out of its filter would be a user of the host"
+                    : "a guest that broke out of its filter would have this user's rights",
+             b->pid_namespace ? "" : "no pid namespace: clean-up after a kill is only best effort\n",
+             b->pid_namespace || scope_signals(false) ? ""
+                 : "no Landlock scope: the guest can send SIGURG to processes of its user\n",
+             b->empty_root ? "" : "no empty root directory: only the filter keeps the guest from files\n");
+    if (!become && !(b->config->flags & CTL_CONFIG_CGROUP_PIDS))
+        strncat(text, "no count of processes on the host's side: a guest that broke its kernel makes as many as this user may\n",
+                size - strlen(text) - 1);
+    if (b->was_root && !b->outer_uid)
+        strncat(text, "no uid of its own: guest and broker run as root\n", size - strlen(text) - 1);
+}
+
 /* Waits for the seccomp listener the zygote sends first. */
-int spawn_wait_listener(struct broker *b)
+static int wait_listener(struct broker *b)
 {
     struct pollfd p[2] = { { .fd = b->boot_socket, .events = POLLIN }, { .fd = b->zygote.fd, .events = POLLIN } };
     while (poll(p, 2, -1) < 0 && errno == EINTR)
@@ -312,6 +323,41 @@ int spawn_wait_listener(struct broker *b)
     b->listener.fd = fd;
     b->listener.kind = SOURCE_LISTENER;
     return 0;
+}
+
+/* Into the process whose bell id is; fd -1 = nothing. */
+int spawn_add_fd(struct broker *b, u64 id, int fd, u32 slot)
+{
+    struct seccomp_notif_addfd add = { .id = id, .flags = SECCOMP_ADDFD_FLAG_SETFD, .srcfd = fd, .newfd = slot };
+    return fd < 0 || ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_ADDFD, &add) >= 0 ? 0 : -errno;
+}
+
+/* Gives the zygote, which waits in its first doorbell, the descriptors of the sandbox; then it goes on. */
+int spawn_hand_over(struct broker *b)
+{
+    struct seccomp_notif n = { 0 };
+    int r = wait_listener(b);
+    if (r < 0)
+        return r;
+    struct pollfd p[2] = { { .fd = b->listener.fd, .events = POLLIN }, { .fd = b->zygote.fd, .events = POLLIN } };
+    while (poll(p, 2, -1) < 0 && errno == EINTR)
+        ;
+    if (!(p[0].revents & POLLIN))
+        return -EPROTO;
+    if (ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_RECV, &n) < 0)
+        return -errno;
+    for (u32 i = 0; !r && i < b->image_count; i++)
+        r = spawn_add_fd(b, n.id, b->image_fd[i], FD_IMAGE0 + i);
+    for (u32 i = 0; !r && i < b->base_count; i++)
+        r = spawn_add_fd(b, n.id, b->base_fd[i], FD_BASE0 + i);
+    if (!r)
+        r = spawn_add_fd(b, n.id, b->views[0].fd, FD_VIEWS);
+    if (!r)
+        r = spawn_add_fd(b, n.id, b->views[1].fd, FD_VIEWS_OWN);
+    struct seccomp_notif_resp done = { .id = n.id };
+    if (!r && ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_SEND, &done) < 0)
+        r = -errno;
+    return r;
 }
 
 /* Ends every process of the sandbox; with a pid namespace the first one's death does that. */

@@ -3,6 +3,7 @@
 #include "cli/options.h"
 #include "broker/secrets.h"
 #include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,18 +46,12 @@ static bool is_or_contains(const char *dir, const char *path)
 /* Is cwd the home directory of a person (or of root), or does it hold one? HOME may be another's, or not set. */
 static bool holds_a_home(const char *cwd)
 {
-    char line[1024], *field[7], *rest;
     FILE *f = fopen("/etc/passwd", "re");
     bool holds = false;
-    while (f && !holds && fgets(line, sizeof(line), f)) {
-        u32 n = 0;
-        rest = line;
-        while (n < ARRAY_COUNT(field) && rest)
-            field[n++] = strsep(&rest, ":\n");
-        u32 uid = n >= 6 ? strtoul(field[2], NULL, 10) : 0;
-        if (n >= 6 && field[5][0] == '/' && field[5][1] && (!uid || (uid >= 1000 && uid != 65534)))
-            holds = is_or_contains(cwd, field[5]);
-    }
+    struct passwd *p;
+    while (f && !holds && (p = fgetpwent(f)))
+        if (p->pw_dir[0] == '/' && p->pw_dir[1] && (!p->pw_uid || (p->pw_uid >= 1000 && p->pw_uid != 65534)))
+            holds = is_or_contains(cwd, p->pw_dir);
     if (f)
         fclose(f);
     return holds;

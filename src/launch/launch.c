@@ -2,7 +2,8 @@
  * on a stack and in an address space that are still the broker's.
  *
  * Order: a carrier's stack; everything that came from the broker unmapped; segments; host vDSO; handlers; the listener filter and
- * its hand-over to the broker; the main filter; only then shared memory is read. Descriptors: see base/layout.h FD_*, FD_GRANT0 =
+ * its hand-over to the broker; the main filter; a first doorbell, answered when the sandbox is known and its descriptors are in
+ * place; only then shared memory is read. Descriptors: see base/layout.h FD_*, FD_GRANT0 =
  * the broker's socket. Every failure ends with an exit status that the broker reports (LAUNCH_*). */
 #include <asm/mman.h>
 #include <asm/prctl.h>
@@ -221,6 +222,7 @@ void launch_on_kstack(void *args)
     if (RAW3(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog))
         launch_fail(LAUNCH_FILTER);
     robust_begin(c);
+    RAW0(__NR_getpgrp); /* until the broker has put the other descriptors in place: spawn_hand_over() */
     kernel_main();
 }
 

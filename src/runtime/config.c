@@ -42,14 +42,29 @@ static void add_mount(struct block *b, const struct harena_mount *m, u32 more_fl
     ((struct ctl_mount *)(b->data + start))->record_size = b->size - start;
 }
 
-int send_config(struct harena_sandbox *s, const struct harena_config *c, const char *kernel, int listener,
-                       struct harena_error *err)
+/* What a broker needs to come as far as it can without a configuration. */
+int send_prepare(int link, int base_fd, const char *kernel, struct harena_error *err)
+{
+    struct block b = { 0 };
+    struct ctl_prepare head = { .h.type = CTL_PREPARE, .version = CTL_VERSION };
+    int empty = state_empty_dir(base_fd, err);
+    if (empty < 0)
+        return -1;
+    block_add(&b, &head, sizeof(head));
+    block_string(&b, kernel);
+    int r = message_send(link, b.data, b.size, &empty, 1, err);
+    free(b.data);
+    close(empty);
+    return r;
+}
+
+int send_config(struct harena_sandbox *s, const struct harena_config *c, int listener, struct harena_error *err)
 {
     struct block b = { 0 };
     struct views_choice views;
     views_choose(s, c, &views);
     struct ctl_config head = {
-        .h.type = CTL_CONFIG, .version = CTL_VERSION, .memory_max = c->limits.memory, .pids_max = c->limits.pids,
+        .h.type = CTL_CONFIG, .levels = c->parts ? c->parts->levels : 0, .memory_max = c->limits.memory, .pids_max = c->limits.pids,
         .timeout_ms = c->limits.timeout_ms, .mount_count = c->mount_count, .tmpfs_max = c->limits.files_memory,
         .output_max = c->limits.output, .cpu_time_ms = c->limits.cpu_time_ms, .cpus_milli = c->limits.cpus_milli,
         .files_max = c->limits.files,
@@ -57,14 +72,14 @@ int send_config(struct harena_sandbox *s, const struct harena_config *c, const c
                  (!c->limits.memory || (s->held & CGROUP_MEMORY) ? CTL_CONFIG_CGROUP : 0) |
                  (s->held & CGROUP_PIDS ? CTL_CONFIG_CGROUP_PIDS : 0) |
                  (s->held & CGROUP_CPU ? CTL_CONFIG_CGROUP_CPU : 0) |
-                 (c->parts ? CTL_CONFIG_RESTORE : 0) |
+                 (listener >= 0 ? CTL_CONFIG_NAMED : 0) |
                  (c->require_layers ? CTL_CONFIG_REQUIRE_LAYERS : 0) | (c->no_patch ? CTL_CONFIG_NO_PATCH : 0),
     };
     snprintf(head.name, sizeof(head.name), "%s", s->name);
     snprintf(head.hostname, sizeof(head.hostname), "%s", c->hostname ?: s->name);
     block_add(&b, &head, sizeof(head));
     memcpy(((struct ctl_config *)b.data)->cpuset, c->limits.cpuset, sizeof(c->limits.cpuset));
-    u32 kernel_off = block_string(&b, kernel), views_off[2];
+    u32 views_off[2];
     const char *memory_group = cgroup_with(s, CGROUP_MEMORY), *time_group = cgroup_with(s, CGROUP_CPU_TIME);
     u32 memory_off = memory_group ? block_string(&b, memory_group) : 0, time_off = time_group ? block_string(&b, time_group) : 0;
     for (int i = 0; i < 2; i++)
@@ -74,7 +89,6 @@ int send_config(struct harena_sandbox *s, const struct harena_config *c, const c
     u32 mounts_off = b.size;
     for (u32 i = 0; i < c->mount_count; i++)
         add_mount(&b, &c->mounts[i], views_mount_flags(s, &c->mounts[i]));
-    ((struct ctl_config *)b.data)->kernel_off = kernel_off;
     ((struct ctl_config *)b.data)->mounts_off = mounts_off;
     ((struct ctl_config *)b.data)->memory_group_off = memory_off;
     ((struct ctl_config *)b.data)->time_group_off = time_off;
@@ -82,12 +96,15 @@ int send_config(struct harena_sandbox *s, const struct harena_config *c, const c
     ((struct ctl_config *)b.data)->hidden_count = c->hidden_count;
     ((struct ctl_config *)b.data)->views_off = views_off[0];
     ((struct ctl_config *)b.data)->views_own_off = views_off[1];
-    int fds[3] = { state_empty_dir(s->base_fd, err), listener, s->state_fd };
-    int r = fds[0] < 0 ? -1 : message_send(s->link, b.data, b.size, fds, listener >= 0 ? 3 : 1, err);
-    if (r == 0 && c->parts)
-        r = snapshot_send_parts(s->link, c->parts, err);
-    if (fds[0] >= 0)
-        close(fds[0]);
+    int fds[FDS_MAX] = { listener, s->state_fd };
+    u32 count = listener >= 0 ? 2 : 0;
+    if (c->parts) {
+        fds[count++] = c->parts->kernel;
+        fds[count++] = c->parts->data;
+        memcpy(fds + count, c->parts->pages, c->parts->levels * sizeof(int));
+        count += c->parts->levels;
+    }
+    int r = message_send(s->link, b.data, b.size, fds, count, err);
     free(b.data);
     return r;
 }

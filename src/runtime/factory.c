@@ -1,19 +1,101 @@
-/* A client of the broker factory (broker/factory.c): one per program, shared by its threads. */
+/* A client of the broker factory (broker/factory.c): one per program, shared by its threads.
+ *
+ * It keeps SPARES brokers ready: they have made their memory objects and started a zygote, which waits behind its filter for its
+ * sandbox. A sandbox takes the oldest; at once another is asked for, whose making goes on beside. Requests are answered in order, so the
+ * answers are only taken when they are needed. A spare that is not needed ends when its link closes. */
 #define _GNU_SOURCE
 #include "runtime/internal.h"
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define SPARES 4u
+
 struct harena_factory {
-    pthread_mutex_t lock; /* one request at a time on the link */
+    pthread_mutex_t lock; /* all below, and the order on the link */
     int link;
     pid_t pid;
+    int base_fd; /* state directory */
+    char kernel[PATH_MAX];
+    struct made_broker spare[SPARES]; /* in the order they were asked for */
+    u32 count;
 };
+
+/* Asks for a broker, whose link is in *b, its pid not yet. */
+static bool ask(struct harena_factory *f, struct made_broker *b)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return false;
+    *b = (struct made_broker){ .link = pair[0], .pidfd = -1 };
+    bool ok = fds_send(f->link, &(struct iovec){ "N", 1 }, 1, &pair[1], 1, 0) == 1;
+    close(pair[1]);
+    if (!ok)
+        close(b->link);
+    return ok;
+}
+
+static bool take_answer(struct harena_factory *f, struct made_broker *b, int flags)
+{
+    u32 count;
+    return fds_recv(f->link, &b->pid, sizeof(b->pid), &b->pidfd, 1, &count, NULL, flags) == sizeof(b->pid);
+}
+
+/* It is there, or is made now: the factory takes its time otherwise. */
+static bool is_made(struct harena_factory *f, struct made_broker *b)
+{
+    if (b->pid || take_answer(f, b, MSG_DONTWAIT))
+        return true;
+    kill(f->pid, SIGURG); /* ignored by one that is only starting */
+    return take_answer(f, b, 0);
+}
+
+static bool all_made(struct harena_factory *f)
+{
+    for (u32 i = 0; i < f->count; i++)
+        if (!is_made(f, &f->spare[i]))
+            return false;
+    return true;
+}
+
+static void refill(struct harena_factory *f)
+{
+    while (f->count < SPARES && ask(f, &f->spare[f->count])) {
+        struct harena_error ignored;
+        send_prepare(f->spare[f->count].link, f->base_fd, f->kernel, &ignored);
+        f->count++;
+    }
+}
+
+static bool has_ended(const struct made_broker *b)
+{
+    struct pollfd p = { .fd = b->pidfd, .events = POLLIN };
+    return b->pidfd >= 0 && poll(&p, 1, 0) > 0;
+}
+
+/* The oldest. Those that were killed while they waited are passed over, but not for ever: the last one's link tells why it ended. */
+static bool take_spare(struct harena_factory *f, struct made_broker *b)
+{
+    for (u32 tries = 0; tries <= SPARES; tries++) {
+        refill(f);
+        if (!f->count || !is_made(f, &f->spare[0]))
+            return false;
+        *b = f->spare[0];
+        memmove(f->spare, f->spare + 1, --f->count * sizeof(*b));
+        if (tries == SPARES || !has_ended(b))
+            break;
+        close(b->link);
+        close(b->pidfd);
+    }
+    refill(f);
+    return true;
+}
 
 int harena_factory_open(const char *libexec, struct harena_factory **out, struct harena_error *err)
 {
@@ -22,55 +104,67 @@ int harena_factory_open(const char *libexec, struct harena_factory **out, struct
     if (!f)
         abort();
     pthread_mutex_init(&f->lock, NULL);
+    f->link = -1;
+    f->base_fd = state_base(err);
+    if (f->base_fd < 0 || find_program(libexec, "harena-kernel", "../launch", f->kernel, err) < 0)
+        goto fail;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
         harena_error_set(err, 125, "cannot make a socket: %s", strerror(errno));
-        free(f);
-        return -1;
+        goto fail;
     }
     f->link = pair[0];
     int r = spawn_broker(libexec, true, pair[1], &f->pid, err);
     close(pair[1]);
-    if (r < 0) {
-        close(f->link);
-        free(f);
-        return -1;
-    }
+    if (r < 0)
+        goto fail;
+    refill(f);
     *out = f;
     return 0;
-}
-
-static bool ask(struct harena_factory *f, int link)
-{
-    return fds_send(f->link, &(struct iovec){ "N", 1 }, 1, &link, 1, 0) == 1;
-}
-
-static bool take_answer(struct harena_factory *f, pid_t *pid, int *pidfd)
-{
-    u32 count;
-    return fds_recv(f->link, pid, sizeof(*pid), pidfd, 1, &count, NULL, 0) == sizeof(*pid);
-}
-
-/* A broker at the other end of `link`. */
-int factory_new(struct harena_factory *f, int link, pid_t *pid, int *pidfd, struct harena_error *err)
-{
-    *pidfd = -1;
-    pthread_mutex_lock(&f->lock);
-    bool ok = ask(f, link) && take_answer(f, pid, pidfd);
-    pthread_mutex_unlock(&f->lock);
-    if (ok && *pid > 0 && *pidfd >= 0)
-        return 0;
-    harena_error_set(err, 125, "cannot start a broker: %s", ok ? strerror(-*pid) : "the broker factory has ended");
-    *pid = 0;
+fail:
+    harena_factory_close(f);
     return -1;
 }
 
+/* A broker; `prepared`: one that has been given CTL_PREPARE. */
+int factory_take(struct harena_factory *f, bool prepared, struct made_broker *b, struct harena_error *err)
+{
+    *b = (struct made_broker){ .link = -1, .pidfd = -1 };
+    pthread_mutex_lock(&f->lock);
+    bool ok = prepared ? take_spare(f, b) : all_made(f) && ask(f, b) && is_made(f, b);
+    pthread_mutex_unlock(&f->lock);
+    if (ok && b->pid > 0 && b->pidfd >= 0)
+        return 0;
+    harena_error_set(err, 125, "cannot start a broker: %s", ok ? strerror(-b->pid) : "the broker factory has ended");
+    if (b->link >= 0)
+        close(b->link);
+    return -1;
+}
+
+/* Spares are waited for: nothing is left when this returns. */
 void harena_factory_close(struct harena_factory *f)
 {
     if (!f)
         return;
-    close(f->link);
-    while (waitpid(f->pid, NULL, 0) < 0 && errno == EINTR)
+    if (f->link >= 0)
+        shutdown(f->link, SHUT_WR);
+    while (f->pid > 0 && waitpid(f->pid, NULL, 0) < 0 && errno == EINTR)
         ;
+    for (u32 i = 0; i < f->count; i++) {
+        close(f->spare[i].link);
+        if (!f->spare[i].pid)
+            take_answer(f, &f->spare[i], MSG_DONTWAIT); /* else it was not made */
+    }
+    for (u32 i = 0; i < f->count; i++)
+        if (f->spare[i].pidfd >= 0) {
+            struct pollfd p = { .fd = f->spare[i].pidfd, .events = POLLIN };
+            while (poll(&p, 1, -1) < 0 && errno == EINTR)
+                ;
+            close(f->spare[i].pidfd);
+        }
+    if (f->link >= 0)
+        close(f->link);
+    if (f->base_fd >= 0)
+        close(f->base_fd);
     pthread_mutex_destroy(&f->lock);
     free(f);
 }

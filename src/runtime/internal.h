@@ -49,11 +49,13 @@ void *grow(void *old, size_t size);
 int find_program(const char *libexec, const char *name, const char *build_sub, char out[PATH_MAX], struct harena_error *err);
 int spawn_broker(const char *libexec, bool factory, int link, pid_t *pid, struct harena_error *err);
 
-/* snapshot.c */
-int snapshot_send_parts(int link, const struct harena_parts *p, struct harena_error *err);
-
 /* factory.c */
-int factory_new(struct harena_factory *f, int link, pid_t *pid, int *pidfd, struct harena_error *err);
+struct made_broker {
+    int link;
+    pid_t pid; /* 0 = not told yet */
+    int pidfd;
+};
+int factory_take(struct harena_factory *f, bool prepared, struct made_broker *b, struct harena_error *err);
 
 /* state.c */
 int state_base(struct harena_error *err);
@@ -125,6 +127,7 @@ struct block {
 };
 u32 block_add(struct block *b, const void *data, u32 size); /* data NULL: zeroes */
 u32 block_string(struct block *b, const char *s);
-int send_config(struct harena_sandbox *s, const struct harena_config *c, const char *kernel, int listener, struct harena_error *err);
+int send_prepare(int link, int base_fd, const char *kernel, struct harena_error *err);
+int send_config(struct harena_sandbox *s, const struct harena_config *c, int listener, struct harena_error *err);
 
 #endif

@@ -51,10 +51,45 @@ static bool limits_held(struct harena_sandbox *s, const struct harena_config *c,
     return !c->require_layers;
 }
 
+static int send_both(struct harena_sandbox *s, const struct harena_config *c, const char *kernel, int listener, struct harena_error *err)
+{
+    return send_prepare(s->link, s->base_fd, kernel, err) < 0 ? -1 : send_config(s, c, listener, err);
+}
+
+static int broker_of_factory(struct harena_sandbox *s, const struct harena_config *c, bool early, int listener, struct harena_error *err)
+{
+    struct made_broker made;
+    if (factory_take(c->factory, early, &made, err) < 0)
+        return -1;
+    s->link = made.link;
+    s->broker = made.pid;
+    s->broker_pidfd = made.pidfd;
+    return early ? send_config(s, c, listener, err) : 0;
+}
+
+/* The link and the process at its other end; `early`: which has been sent its configuration. */
+static int make_broker(struct harena_sandbox *s, const struct harena_config *c, bool early, const char *kernel, int listener,
+                       struct harena_error *err)
+{
+    int pair[2];
+    if (c->factory)
+        return broker_of_factory(s, c, early, listener, err);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+        harena_error_set(err, 125, "cannot make a socket: %s", strerror(errno));
+        return -1;
+    }
+    s->link = pair[0];
+    int r = early ? send_both(s, c, kernel, listener, err) : 0;
+    if (r == 0)
+        r = spawn_broker(c->libexec, false, pair[1], &s->broker, err);
+    close(pair[1]);
+    return r;
+}
+
 int harena_create(const struct harena_config *c, struct harena_sandbox **out, struct harena_error *err)
 {
     char kernel[PATH_MAX];
-    int pair[2] = { -1, -1 }, listener = -1;
+    int listener = -1;
     struct harena_sandbox *s = calloc(1, sizeof(*s));
     if (!s)
         abort();
@@ -77,30 +112,20 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
         goto fail;
     cgroup_create(s, &(struct cgroup_limits){ .memory = c->limits.memory, .pids = c->limits.pids ? c->limits.pids + 16 : 0,
                                               .cpus_milli = c->limits.cpus_milli, .cpu_time = c->limits.cpu_time_ms != 0 });
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
-        harena_error_set(err, 125, "cannot make a socket: %s", strerror(errno));
-        goto fail;
-    }
-    s->link = pair[0];
     char program[PATH_MAX];
     if (!c->no_patch && find_program(c->libexec, "harena-views", "../image", program, NULL) == 0)
         s->views_program = strdup(program);
     /* Without limits the configuration waits in the socket when the broker starts; with them, the broker must be in its cgroups
      * before it starts anything. */
     bool early = !s->cgroup_count && c->mount_count < 64;
-    int r = early ? send_config(s, c, kernel, listener, err) : 0;
-    if (r == 0)
-        r = c->factory ? factory_new(c->factory, pair[1], &s->broker, &s->broker_pidfd, err)
-                       : spawn_broker(c->libexec, false, pair[1], &s->broker, err);
-    close(pair[1]);
-    if (r < 0)
+    if (make_broker(s, c, early, kernel, listener, err) < 0)
         goto fail;
     if (c->guard && !c->anonymous)
         guard_start(s);
     cgroup_add(s, s->broker);
     if (!limits_held(s, c, err))
         goto fail;
-    if (!early && send_config(s, c, kernel, listener, err) < 0)
+    if (!early && send_both(s, c, kernel, listener, err) < 0)
         goto fail;
     if (listener >= 0)
         close(listener);

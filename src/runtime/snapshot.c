@@ -212,14 +212,6 @@ int harena_rebase(const char *name, const struct harena_base *base, struct haren
 
 /* ---- making a sandbox from parts ---- */
 
-int snapshot_send_parts(int link, const struct harena_parts *p, struct harena_error *err)
-{
-    struct ctl_number m = { .h.type = CTL_PARTS, .number = p->levels };
-    int fds[2 + HARENA_LEVELS] = { p->kernel, p->data };
-    memcpy(fds + 2, p->pages, p->levels * sizeof(int));
-    return message_send(link, &m, sizeof(m), fds, 2 + p->levels, err);
-}
-
 int harena_attach(struct harena_sandbox *s, const struct harena_command *c, struct harena_error *err)
 {
     struct ctl_attach m = { .h.type = CTL_ATTACH, .flags = c->tty ? CTL_RUN_TTY : 0, .rows = c->rows, .cols = c->cols,

@@ -3,6 +3,7 @@
 #define HARENA_STORE_INTERNAL_H
 
 #include <limits.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include "store/extents.h"
 #include "store/sha256.h"
@@ -54,7 +55,13 @@ void snapshot_describe(struct store *s, int dir, const char *name, struct store_
 
 /* ---- seal.c ---- */
 
-void hex_text(const u8 *in, u32 size, char *out); /* 2 * size digits and a NUL */
+/* 2 * size digits and a NUL. */
+static inline void hex_text(const u8 *in, u32 size, char *out)
+{
+    for (u32 i = 0; i < size; i++)
+        snprintf(out + 2 * i, 3, "%02x", in[i]);
+}
+
 int key_load(struct store *s, struct harena_error *err);
 /* "xxh3 CHECKSUM\nhmac HMAC\n" of the manifest's text; the HMAC covers the identity of the files in dir. */
 #define SEAL_MAX 256

@@ -63,12 +63,6 @@ int key_load(struct store *s, struct harena_error *err)
 
 /* ---- seals ---- */
 
-void hex_text(const u8 *in, u32 size, char *out)
-{
-    for (u32 i = 0; i < size; i++)
-        snprintf(out + 2 * i, 3, "%02x", in[i]);
-}
-
 /* Of all names a segment can have: whether the manifest may be believed is known before it is decoded. */
 static void make_hmac(struct store *s, int dir, const char *text, size_t size, char out[2 * SHA256_SIZE + 1])
 {

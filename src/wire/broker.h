@@ -233,7 +233,6 @@ struct mail_boot {
     u64 tmpfs_max; /* bytes of files in memory, 0 = default */
     u8 seed[64]; /* for getrandom */
     char hostname[65];
-    char boot_id[37];
     char build_id[26];
     u32 mount_count;
     u32 mounts_off; /* of the first mail_mount, from the mail's start */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "base/types.h"
 
-#define FDS_MAX 6
+#define FDS_MAX 8
 
 union fds_control {
     struct cmsghdr h;

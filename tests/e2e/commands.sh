@@ -34,6 +34,7 @@ b=$(broker_of "$name")
 fds() { ls /proc/$b/fd | wc -l; }
 before=$(fds)
 for i in $(seq 30); do "$H" exec "$name" -- true; "$H" exec "$name" -- no-such-program 2>/dev/null; done
+for i in $(seq 50); do [ "$(fds)" = "$before" ] || sleep 0.1; done # the last one's end may be on its way
 is 'exec: sixty leave nothing in the broker' "$before" "$(fds)"
 is 'exec: nor in the guest' 1 "$("$H" ps --json "$name" | python3 -c 'import json,sys; print(len(json.load(sys.stdin)))')"
 "$H" exec "$name" -- sh -c 'echo started; sleep 300' >ex &

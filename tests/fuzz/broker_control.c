@@ -24,7 +24,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     (void)argv;
     signal(SIGPIPE, SIG_IGN);
     hostfs_init(&b.fs);
-    if (setup_memory(&b) < 0)
+    if (setup_segments(&b) < 0 || setup_memory(&b) < 0)
         abort();
     b.epoll_fd = epoll_create1(0);
     b.zygote_gone = true;
@@ -61,8 +61,8 @@ static void packet(u32 i, const void *data, u32 size, u32 fd_count, bool files)
     close(file);
     close(odd[0]);
     close(odd[1]);
-    close(pipes[0]);
     close(pipes[1]);
+    close(pipes[0]);
 }
 
 static const u8 *at;
@@ -100,7 +100,7 @@ static void client_speaks(u32 i)
         ((struct ctl_number *)h)->number = FREEZE_COPY | (flags & 1 ? CTL_FREEZE_STOP : 0) | (flags & 2 ? CTL_FREEZE_BASE : 0);
     if (rebase) /* one that the broker takes */
         ((struct ctl_number *)h)->number = flags & 6 ? b.freeze.written : flags;
-    packet(i, m, MIN(n, CTL_PACKET_MAX), byte() % 4 == 0 ? byte() % (FDS_MAX + 2) : with ? 3 : rebase ? b.freeze.written_levels : 0,
+    packet(i, m, MIN(n, CTL_PACKET_MAX), byte() % 4 == 0 ? byte() % (FDS_MAX + 1) : with ? 3 : rebase ? b.freeze.level + 1 : 0,
            rebase && flags & 24);
     control_event(&b, &b.clients[i]);
 }
@@ -213,20 +213,25 @@ static void run_config(void)
     memcpy(m + sizeof(struct ctl_header), at, n - sizeof(struct ctl_header));
     struct ctl_config *c = (void *)m;
     c->h = (struct ctl_header){ .type = CTL_CONFIG, .size = n, .total = n };
-    c->version = CTL_VERSION;
     c->mount_count %= 16;
     for (u8 *p = m; (p = memmem(p, m + n - p, "/dev", 4)); p += 4)
         memcpy(p, "/tmp", 4);
     add_client(0, true);
     b.link = &b.clients[0];
     b.freeze = (struct freeze){ .fd = { -1, -1, -1 } };
-    packet(0, m, n, 1 + 2 * (n & 1), false);
+    c->levels %= FD_BASE_MAX + 2;
+    u32 fd_count = (c->flags & CTL_CONFIG_NAMED ? 2 : 0) + (c->levels ? 2 + c->levels : 0);
+    packet(0, m, n, n % 8 ? fd_count : n / 8 % (FDS_MAX + 1), false);
     b.views[0].fd = b.views[1].fd = -1; /* when the mounts are wrong, they are never opened */
     if (control_recv_config(&b) == 0) {
         struct ctl_config *got = b.config;
+        for (u32 i = 0; i < 2 && b.base_count; i++)
+            close(b.parts_fd[i]);
+        for (u32 i = 0; i < b.base_count; i++)
+            close(b.base_fd[i]);
+        b.base_count = 0;
         b.lock_fd < 0 ?: close(b.lock_fd);
         b.control.fd < 0 ?: close(b.control.fd);
-        close(b.empty_fd);
         setup_boot_mail(&b);
         for (u32 i = 0; i < b.fs.mount_count; i++)
             close(b.fs.mounts[i].root);

@@ -72,7 +72,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     signal(SIGPIPE, SIG_IGN);
     umask(0);
     hostfs_init(&b.fs);
-    if (setup_memory(&b) < 0)
+    if (setup_segments(&b) < 0 || setup_memory(&b) < 0)
         abort();
     b.epoll_fd = epoll_create1(0);
     b.zygote.fd = b.listener.fd = -1;

@@ -67,6 +67,7 @@ static int set_up(void **state)
     memset(&b, 0, sizeof(b));
     memset(&g, 0, sizeof(g));
     hostfs_init(&b.fs);
+    assert_int_equal(setup_segments(&b), 0);
     assert_int_equal(setup_memory(&b), 0);
     b.epoll_fd = epoll_create1(0);
     b.zygote.fd = -1;

@@ -38,6 +38,7 @@
 
 static KSTATE struct {
     struct mail_boot config;
+    u8 id[16]; /* of this boot */
     u32 mail_taken;
     u32 unknown[SYSCALL_COUNT];
     u32 nap; /* nobody wakes it */
@@ -49,6 +50,7 @@ static KSTATE struct {
 static struct r_control_guest *guest(void) { return (void *)(R_BASE + R_CONTROL_GUEST); }
 static struct r_control_broker *broker(void) { return (void *)(R_BASE + R_CONTROL_BROKER); }
 const struct mail_boot *boot_config(void) { return &boot.config; }
+const u8 *boot_id(void) { return boot.id; }
 void boot_count_unknown(u32 nr) { atomic_add(&boot.unknown[nr < SYSCALL_COUNT ? nr : SYSCALL_COUNT - 1], 1); }
 
 void klog(const char *f, ...)
@@ -88,8 +90,8 @@ static void configure(const struct mail_boot *m)
 {
     boot.config = *m;
     boot.config.hostname[64] = 0;
-    boot.config.boot_id[36] = 0;
     random_seed(m->seed);
+    random_bytes(boot.id, sizeof(boot.id));
     memory_set_limit(m->memory_max);
     kmalloc_set_limit(m->memory_max ? MAX(m->memory_max / 4, 4ul << 20) : 0); /* files without contents, processes ... */
     if (m->tmpfs_max)

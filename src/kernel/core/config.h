@@ -5,5 +5,6 @@
 #include "wire/broker.h"
 
 const struct mail_boot *boot_config(void);
+const u8 *boot_id(void); /* 16 random bytes */
 
 #endif

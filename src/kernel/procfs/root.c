@@ -178,10 +178,22 @@ static long show_hostname(struct pnode *n, struct strbuf *sb)
     return 0;
 }
 
+/* Of 16 random bytes (RFC 9562, version 4). */
+static void print_uuid(struct strbuf *sb, const u8 random[16])
+{
+    u8 b[16];
+    memcpy(b, random, sizeof(b));
+    b[6] = (b[6] & 0x0f) | 0x40;
+    b[8] = (b[8] & 0x3f) | 0x80;
+    for (u32 k = 0; k < 16; k++)
+        sb_printf(sb, k == 4 || k == 6 || k == 8 || k == 10 ? "-%02x" : "%02x", b[k]);
+    sb_write(sb, "\n", 1);
+}
+
 static long show_boot_id(struct pnode *n, struct strbuf *sb)
 {
     (void)n;
-    sb_printf(sb, "%.36s\n", boot_config()->boot_id);
+    print_uuid(sb, boot_id());
     return 0;
 }
 
@@ -190,11 +202,7 @@ static long show_uuid(struct pnode *n, struct strbuf *sb)
     (void)n;
     u8 b[16];
     random_bytes(b, sizeof(b));
-    b[6] = (b[6] & 0x0f) | 0x40;
-    b[8] = (b[8] & 0x3f) | 0x80;
-    for (u32 k = 0; k < 16; k++)
-        sb_printf(sb, k == 4 || k == 6 || k == 8 || k == 10 ? "-%02x" : "%02x", b[k]);
-    sb_write(sb, "\n", 1);
+    print_uuid(sb, b);
     return 0;
 }
 
