@@ -5,6 +5,7 @@
 #include "store/internal.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <nettle/sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +55,8 @@ static void cache_add(struct store *s, const char *tuple, const char *digest)
 
 static int hash_file(int fd, char out[MANIFEST_SHA256])
 {
-    struct sha256 h;
-    u8 *buffer = malloc(CHUNK), sum[SHA256_SIZE];
+    struct sha256_ctx h;
+    u8 *buffer = malloc(CHUNK), sum[SHA256_DIGEST_SIZE];
     ssize_t n;
     if (!buffer)
         abort();
@@ -65,10 +66,10 @@ static int hash_file(int fd, char out[MANIFEST_SHA256])
             continue;
         if (n < 0)
             break;
-        sha256_update(&h, buffer, (size_t)n);
+        sha256_update(&h, (size_t)n, buffer);
     }
     free(buffer);
-    sha256_final(&h, sum);
+    sha256_digest(&h, sizeof(sum), sum);
     hex_text(sum, sizeof(sum), out);
     return n < 0 ? -1 : 0;
 }

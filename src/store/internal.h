@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include "store/extents.h"
-#include "store/sha256.h"
 #include "store/store.h"
 
 struct store {

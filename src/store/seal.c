@@ -8,6 +8,7 @@
 #include "store/internal.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <nettle/hmac.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -64,12 +65,12 @@ int key_load(struct store *s, struct harena_error *err)
 /* ---- seals ---- */
 
 /* Of all names a segment can have: whether the manifest may be believed is known before it is decoded. */
-static void make_hmac(struct store *s, int dir, const char *text, size_t size, char out[2 * SHA256_SIZE + 1])
+static void make_hmac(struct store *s, int dir, const char *text, size_t size, char out[2 * SHA256_DIGEST_SIZE + 1])
 {
-    struct hmac h;
-    u8 sum[SHA256_SIZE];
-    hmac_init(&h, s->key, sizeof(s->key));
-    hmac_update(&h, text, size);
+    struct hmac_sha256_ctx h;
+    u8 sum[SHA256_DIGEST_SIZE];
+    hmac_sha256_set_key(&h, sizeof(s->key), s->key);
+    hmac_sha256_update(&h, size, (const u8 *)text);
     for (u32 i = 0; i < MANIFEST_SEGMENTS; i++) {
         const struct manifest_segment segment = { .kind = i == 0 ? SEGMENT_KERNEL : i <= MANIFEST_LEVELS ? SEGMENT_DATA : SEGMENT_PAGES,
                                                   .level = i ? (i - 1) % MANIFEST_LEVELS : 0 };
@@ -77,15 +78,15 @@ static void make_hmac(struct store *s, int dir, const char *text, size_t size, c
         struct statx x = { 0 };
         statx(dir, segment_name(&segment, name), AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &x);
         u64 id[3] = { x.stx_ino, (u64)x.stx_btime.tv_sec, x.stx_btime.tv_nsec };
-        hmac_update(&h, id, sizeof(id));
+        hmac_sha256_update(&h, sizeof(id), (const u8 *)id);
     }
-    hmac_final(&h, sum);
+    hmac_sha256_digest(&h, sizeof(sum), sum);
     hex_text(sum, sizeof(sum), out);
 }
 
 void seal_make(struct store *s, int dir, const char *text, size_t size, char out[SEAL_MAX])
 {
-    char checksum[MANIFEST_ID], hmac[2 * SHA256_SIZE + 1];
+    char checksum[MANIFEST_ID], hmac[2 * SHA256_DIGEST_SIZE + 1];
     hash_text(text, size, checksum);
     make_hmac(s, dir, text, size, hmac);
     snprintf(out, SEAL_MAX, "xxh3 %s\nhmac %s\n", checksum, hmac);
@@ -106,12 +107,12 @@ int seal_check(const char *seal, size_t seal_size, const char *text, size_t size
 
 bool seal_own(struct store *s, int dir, const char *seal, size_t seal_size, const char *text, size_t size)
 {
-    char hmac[2 * SHA256_SIZE + 1];
+    char hmac[2 * SHA256_DIGEST_SIZE + 1];
     u8 different = 0;
     if (seal_size != SEAL_SIZE)
         return false;
     make_hmac(s, dir, text, size, hmac);
-    for (u32 i = 0; i < 2 * SHA256_SIZE; i++)
-        different |= (u8)(hmac[i] ^ seal[SEAL_SIZE - 1 - 2 * SHA256_SIZE + i]);
+    for (u32 i = 0; i < 2 * SHA256_DIGEST_SIZE; i++)
+        different |= (u8)(hmac[i] ^ seal[SEAL_SIZE - 1 - 2 * SHA256_DIGEST_SIZE + i]);
     return !different;
 }
