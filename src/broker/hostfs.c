@@ -19,11 +19,9 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <linux/magic.h>
-#include <linux/seccomp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
