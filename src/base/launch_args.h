@@ -9,6 +9,7 @@
 struct launch_args {
     u64 vdso;   /* where the host put its vDSO */
     u64 hwcap2; /* AT_HWCAP2 of the host */
+    u32 ask_kicks; /* no signal of a guest process goes past the broker */
     u32 page_count;
     struct {
         u64 start, end;

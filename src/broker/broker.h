@@ -355,7 +355,6 @@ bool limits_room_for_copy(const struct broker *b);
 void end_sandbox(struct broker *b, u32 status, const char *f, ...) printf_like(3, 4);
 
 /* control.c */
-int control_recv_prepare(struct broker *b, char *kernel, size_t size);
 int control_recv_config(struct broker *b);
 int control_watch(struct broker *b, struct source *s, u32 events);
 void control_accept(struct broker *b);

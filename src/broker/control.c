@@ -157,23 +157,6 @@ static int receive_whole(struct client *c)
     return r;
 }
 
-/* At start, on the link. */
-int control_recv_prepare(struct broker *b, char *kernel, size_t size)
-{
-    struct client *c = b->link;
-    int r = receive_whole(c);
-    if (r < 0)
-        return r;
-    const struct ctl_prepare *p = (void *)c->message;
-    if (p->h.type != CTL_PREPARE || c->message_total < sizeof(*p) || p->version != CTL_VERSION || c->fd_count != 1)
-        return -EPROTO;
-    snprintf(kernel, size, "%s", p->kernel);
-    b->empty_fd = c->fds[0];
-    c->fd_count = 0;
-    message_done(c);
-    return 0;
-}
-
 /* At start, on the link: the configuration. */
 int control_recv_config(struct broker *b)
 {

@@ -6,7 +6,7 @@
  * Descriptors ride (SCM_RIGHTS) on the first packet. Same machine, same build: host byte order, `CTL_VERSION` is
  * checked. Clients are trusted as far as the state directory's mode 0700 goes; lengths are checked all the same.
  *
- * The link: CTL_PREPARE, CTL_CONFIG (descriptors: listening control socket and locked state directory, with CTL_CONFIG_NAMED;
+ * The link: CTL_PREPARE (it may begin: it is in its cgroups), CTL_CONFIG (descriptors: listening control socket and locked state directory, with CTL_CONFIG_NAMED;
  * copies of K and D and the pages of each level, if made from a snapshot), then CTL_RUN with CTL_RUN_MAIN. Between the first two any time may pass: a broker kept for later has come that far. When the link closes, the sandbox ends. Other connections: one CTL_RUN, CTL_KILL,
  * CTL_PROCS or CTL_TRACE each; a connection with a session that closes kills the session. */
 #ifndef HARENA_BROKER_CONTROL_H
@@ -19,7 +19,7 @@
 #define CTL_MESSAGE_MAX (320u << 10)
 
 enum ctl_type {
-    CTL_PREPARE = 1, /* client -> broker: struct ctl_prepare; descriptor: an empty directory */
+    CTL_PREPARE = 1, /* client -> broker: ctl_number: CTL_VERSION */
     CTL_CONFIG,     /* client -> broker: struct ctl_config */
     CTL_RUN,        /* client -> broker: struct ctl_run; descriptors: in, out, err */
     CTL_SIGNAL,     /* client -> broker: struct ctl_number: signal to this connection's session */
@@ -100,13 +100,6 @@ struct ctl_mount {
 #define CTL_MOUNT_VIEWS 16u     /* its files may have exec views in the pack of the system */
 #define CTL_MOUNT_VIEWS_OWN 32u /* ... in the pack of this sandbox's directories */
 #define CTL_MOUNT_OPTIONAL 4u /* skip silently when the source does not exist */
-
-struct ctl_prepare {
-    struct ctl_header h;
-    u32 version;
-    u32 pad;
-    char kernel[]; /* path of the guest kernel's binary, NUL */
-};
 
 struct ctl_config {
     struct ctl_header h;

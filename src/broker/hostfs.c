@@ -371,7 +371,9 @@ static s32 lookup_one(struct broker *b, struct mount *m, const char *path, bool 
 static s32 op_lookup(struct broker *b, struct request *r, struct mount *m)
 {
     struct wire_many one = { 0 };
-    s32 result = lookup_one(b, m, (char *)r->data, r->head.arg[0] & WIRE_VIEW_MAKE, &one);
+    s32 result = hostfs_check_path((char *)r->data, r->head.size);
+    if (!result)
+        result = lookup_one(b, m, (char *)r->data, r->head.arg[0] & WIRE_VIEW_MAKE, &one);
     if (result < 0)
         return result;
     r->head.value = one.view_state;
@@ -451,23 +453,20 @@ static bool convert_dirents(const struct mount *m, bool at_root, const u8 *buffe
     return true;
 }
 
-static s32 op_readdir(struct hostfs *fs, struct request *r, struct mount *m)
-{
+/* What a request's path names. */
+struct found {
+    int at; /* O_PATH */
     bool hidden;
-    int at = hostfs_walk(fs, m, (char *)r->data, &hidden);
-    if (at < 0)
-        return at;
     struct stat st;
-    int fd = fstat(at, &st) < 0      ? -errno
-             : !S_ISDIR(st.st_mode) ? -ENOTDIR
-             : !readable(m, &st)    ? -EACCES
-                                    : hostfs_reopen(fs, at, O_RDONLY | O_DIRECTORY);
-    close(at);
-    if (fd < 0 || hidden) {
-        if (fd >= 0)
-            close(fd);
-        return fd < 0 ? fd : 0;
-    }
+};
+
+static s32 op_readdir(struct hostfs *fs, struct request *r, struct mount *m, const struct found *f)
+{
+    if (!S_ISDIR(f->st.st_mode) || !readable(m, &f->st))
+        return S_ISDIR(f->st.st_mode) ? -EACCES : -ENOTDIR;
+    int fd = f->hidden ? -1 : hostfs_reopen(fs, f->at, O_RDONLY | O_DIRECTORY);
+    if (fd < 0)
+        return f->hidden ? 0 : fd;
     u64 cookie = r->head.arg[0];
     s32 result = 0;
     if (cookie && lseek(fd, cookie, SEEK_SET) < 0)
@@ -488,65 +487,45 @@ static s32 op_readdir(struct hostfs *fs, struct request *r, struct mount *m)
     return result;
 }
 
-static s32 op_readlink(struct hostfs *fs, struct request *r, struct mount *m)
+static s32 op_readlink(struct request *r, const struct found *f)
 {
-    bool hidden;
-    int fd = hostfs_walk(fs, m, (char *)r->data, &hidden);
-    if (fd < 0)
-        return fd;
-    ssize_t n = hidden ? -1 : readlinkat(fd, "", (char *)r->reply, 4096);
-    s32 result = hidden ? -EINVAL : n < 0 ? (errno == ENOENT ? -EINVAL : -errno) : 0;
-    close(fd);
-    if (!result)
-        r->head.reply_size = n;
-    return result;
+    ssize_t n = f->hidden ? -1 : readlinkat(f->at, "", (char *)r->reply, 4096);
+    if (n < 0)
+        return f->hidden || errno == ENOENT ? -EINVAL : -errno;
+    r->head.reply_size = n;
+    return 0;
 }
 
-static s32 op_open(struct hostfs *fs, struct request *r, struct mount *m)
+static s32 op_open(struct hostfs *fs, struct request *r, struct mount *m, const struct found *f)
 {
     u64 access = r->head.arg[0];
     if (access != O_RDONLY && access != O_WRONLY && access != O_RDWR)
         return -EINVAL;
-    bool write = access != O_RDONLY, hidden;
+    bool write = access != O_RDONLY;
+    mode_t mode = f->st.st_mode;
+    int fd;
     if (write && !m->writable)
         return -EROFS;
-    int at = hostfs_walk(fs, m, (char *)r->data, &hidden);
-    if (at < 0)
-        return at;
-    struct stat st;
-    int fd;
-    if (fstat(at, &st) < 0)
-        fd = -errno;
-    else if (hidden)
-        fd = write || S_ISDIR(st.st_mode) ? -EACCES : fcntl(at, F_DUPFD_CLOEXEC, 0);
-    else if (S_ISREG(st.st_mode))
-        fd = readable(m, &st) ? hostfs_reopen(fs, at, access) : -EACCES;
+    if (f->hidden)
+        fd = write || S_ISDIR(mode) ? -EACCES : fcntl(f->at, F_DUPFD_CLOEXEC, 0);
+    else if (S_ISREG(mode))
+        fd = readable(m, &f->st) ? hostfs_reopen(fs, f->at, access) : -EACCES;
     else
-        fd = S_ISDIR(st.st_mode) ? -EISDIR : S_ISLNK(st.st_mode) ? -ELOOP : -ENXIO;
-    close(at);
-    if (fd < 0)
-        return fd;
-    int result = hostfs_handle_new(fs, fd, r->head.mount, write, hidden, &r->head.value);
+        fd = S_ISDIR(mode) ? -EISDIR : S_ISLNK(mode) ? -ELOOP : -ENXIO;
+    int result = fd < 0 ? fd : hostfs_handle_new(fs, fd, r->head.mount, write, f->hidden, &r->head.value);
     if (result < 0)
         return result;
-    hostfs_attr(fs, &st, (struct wire_attr *)r->reply, hidden);
+    hostfs_attr(fs, &f->st, (struct wire_attr *)r->reply, f->hidden);
     r->head.reply_size = sizeof(struct wire_attr);
     return 0;
 }
 
 /* Open, read and close of a small file in one. */
-static s32 op_read_path(struct hostfs *fs, struct request *r, struct mount *m)
+static s32 op_read_path(struct hostfs *fs, struct request *r, struct mount *m, const struct found *f)
 {
-    bool hidden;
-    int at = hostfs_walk(fs, m, (char *)r->data, &hidden);
-    if (at < 0)
-        return at;
-    struct stat st;
-    int fd = fstat(at, &st) < 0             ? -errno
-             : !S_ISREG(st.st_mode)        ? -EINVAL
-             : hidden || !readable(m, &st) ? -EACCES
-                                           : hostfs_reopen(fs, at, O_RDONLY);
-    close(at);
+    if (!S_ISREG(f->st.st_mode))
+        return -EINVAL;
+    int fd = f->hidden || !readable(m, &f->st) ? -EACCES : hostfs_reopen(fs, f->at, O_RDONLY);
     if (fd < 0)
         return fd;
     ssize_t n = pread(fd, r->reply + sizeof(struct wire_attr), WIRE_SMALL_MAX, 0);
@@ -557,6 +536,26 @@ static s32 op_read_path(struct hostfs *fs, struct request *r, struct mount *m)
     r->head.value = n;
     r->head.reply_size = sizeof(struct wire_attr) + n;
     return 0;
+}
+
+static s32 serve_path(struct hostfs *fs, struct request *r, struct mount *m)
+{
+    struct found f;
+    s32 result = hostfs_check_path((char *)r->data, r->head.size);
+    if (result)
+        return result;
+    f.at = hostfs_walk(fs, m, (char *)r->data, &f.hidden);
+    if (f.at < 0)
+        return f.at;
+    if (fstat(f.at, &f.st) < 0)
+        result = -errno;
+    else
+        result = r->head.op == WIRE_READDIR ? op_readdir(fs, r, m, &f)
+                 : r->head.op == WIRE_OPEN  ? op_open(fs, r, m, &f)
+                 : r->head.op == WIRE_READLINK ? op_readlink(r, &f)
+                                            : op_read_path(fs, r, m, &f);
+    close(f.at);
+    return result;
 }
 
 static s32 op_statfs(struct request *r, struct mount *m)
@@ -681,15 +680,10 @@ void hostfs_serve(struct broker *b, struct request *r)
         return;
     }
     struct mount *m = &fs->mounts[r->head.mount];
-    if (op == WIRE_LOOKUP || op == WIRE_READDIR || op == WIRE_READLINK || op == WIRE_OPEN ||
-        op == WIRE_READ_PATH) {
-        result = hostfs_check_path((char *)r->data, r->head.size);
-        if (!result)
-            result = op == WIRE_LOOKUP    ? op_lookup(b, r, m)
-                     : op == WIRE_READDIR ? op_readdir(fs, r, m)
-                     : op == WIRE_OPEN    ? op_open(fs, r, m)
-                     : op == WIRE_READ_PATH ? op_read_path(fs, r, m)
-                                          : op_readlink(fs, r, m);
+    if (op == WIRE_READDIR || op == WIRE_READLINK || op == WIRE_OPEN || op == WIRE_READ_PATH) {
+        result = serve_path(fs, r, m);
+    } else if (op == WIRE_LOOKUP) {
+        result = op_lookup(b, r, m);
     } else if (op == WIRE_STATFS) {
         result = op_statfs(r, m);
     } else if (op >= WIRE_CREATE && op <= WIRE_SETATTR) {

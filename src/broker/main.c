@@ -1,5 +1,5 @@
-/* The broker: one process per sandbox, started by the runtime library with the link at descriptor LINK_FD and standard
- * error at 2 (used for nothing but a crash of the broker itself).
+/* harena-broker [factory] KERNEL: one process per sandbox, started by the runtime library with the path of the guest kernel, the link at
+ * descriptor LINK_FD, an empty directory at EMPTY_FD, and standard error at 2 (used for nothing but a crash of the broker itself).
  *
  * How it works: start the zygote (spawn.c), take the configuration, open everything outside (setup.c), drop all rights,
  * install our own filter, then serve: doorbells (request.c, hostfs*.c), streams and sessions (session.c), clients (control.c).
@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #define LINK_FD 3
+#define EMPTY_FD 4
 #define GROUP_END_MS 2000
 #define NOTIF_SET_FLAGS SECCOMP_IOW(4, u64)
 #define NOTIF_SYNC_WAKE_UP 1ul
@@ -280,10 +281,10 @@ static int start(struct broker *b)
 }
 
 /* Returns 0 when there is something to serve. */
-static int begin(struct broker *b)
+static int begin(struct broker *b, const char *kernel)
 {
-    char kernel[4096];
-    if (control_recv_prepare(b, kernel, sizeof(kernel)) < 0) {
+    struct ctl_number go;
+    if (recv(LINK_FD, &go, sizeof(go), 0) != sizeof(go) || go.h.type != CTL_PREPARE || go.number != CTL_VERSION) {
         fprintf(stderr, "harena-broker: started without a configuration; use `harena run`\n");
         return -EPROTO;
     }
@@ -298,7 +299,7 @@ static int begin(struct broker *b)
 int main(int argc, char **argv)
 {
     struct broker *b = &broker;
-    syscall(SYS_close_range, LINK_FD + 1, ~0u, 0);
+    syscall(SYS_close_range, EMPTY_FD + 1, ~0u, 0);
     if (argc > 1 && !strcmp(argv[1], "factory")) {
         enter_find_vdso(&b->launch); /* the same in all its children; a failure is told by them */
         if (factory_serve(LINK_FD) < 0)
@@ -307,12 +308,12 @@ int main(int argc, char **argv)
     prctl(PR_SET_NAME, "harena-broker");
     b->link = &b->clients[0];
     *b->link = (struct client){ .source = { .kind = SOURCE_CLIENT, .fd = LINK_FD }, .is_link = true };
-    fcntl(LINK_FD, F_SETFD, FD_CLOEXEC);
+    b->empty_fd = EMPTY_FD;
     b->zygote.fd = b->boot_socket = -1;
     b->freeze.fd[0] = b->freeze.fd[1] = b->freeze.fd[2] = -1;
     b->listener.fd = b->control.fd = b->lock_fd = -1;
     b->status = 125;
-    if (begin(b) >= 0)
+    if (begin(b, argv[argc - 1]) >= 0)
         serve(b);
     if (b->zygote_pid > 0)
         finish(b);

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -242,6 +243,16 @@ void requests_go_on(struct broker *b)
     b->event_due = true;
 }
 
+/* Where the host does not keep the guest's one signal inside the sandbox, it has to come through us: to a process that is in the guest's
+ * session, which nobody can leave. */
+static int kick(const struct broker *b, const struct seccomp_data *call)
+{
+    pid_t pid = call->args[0], tid = call->args[1];
+    if (call->args[2] != SIGURG || getsid(pid) != b->zygote_pid)
+        return -ESRCH;
+    return syscall(SYS_tgkill, pid, tid, SIGURG) < 0 ? -errno : 0;
+}
+
 /* Takes one notification. Returns 0, or -EAGAIN when there is none, or another error when the listener is of no use. */
 int doorbell_serve(struct broker *b)
 {
@@ -252,13 +263,15 @@ int doorbell_serve(struct broker *b)
     memset(&in, 0, sizeof(in.n));
     if (ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_RECV, &in) < 0)
         return errno == ENOENT || errno == EINTR ? -EAGAIN : -errno;
+    struct seccomp_notif_resp answer = { .id = in.n.id };
     int error = guest_refresh(b);
     if (error < 0)
         return error;
+    if (in.n.data.nr == SYS_tgkill)
+        answer.error = kick(b, &in.n.data);
     /* a bell without a request is about a stream: a reader finds its bytes there when it is answered */
-    if (!b->ending && !requests_serve(b, in.n.data.args[0], in.n.id))
+    else if (!b->ending && !requests_serve(b, in.n.data.args[0], in.n.id))
         rings_pump(b);
-    struct seccomp_notif_resp answer = { .id = in.n.id };
     ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_SEND, &answer); /* ENOENT: the task is gone */
     return 0;
 }

@@ -132,14 +132,14 @@ static int write_id_maps(const struct child *c)
 }
 
 /* Without a pid namespace: the guest's one signal, SIGURG, reaches processes of this sandbox only. Returns whether the host can do that
- * (Linux 6.12). */
+ * (Linux 6.12); where it cannot, we send it (request.c). */
 #define SCOPE_SIGNAL 2u /* LANDLOCK_SCOPE_SIGNAL */
 
-static bool scope_signals(bool enter)
+static bool scope_signals(void)
 {
     const u64 rules[3] = { 0, 0, SCOPE_SIGNAL }; /* struct landlock_ruleset_attr */
     int fd = syscall(SYS_landlock_create_ruleset, rules, sizeof(rules), 0);
-    bool ok = fd >= 0 && (!enter || syscall(SYS_landlock_restrict_self, fd, 0) == 0);
+    bool ok = fd >= 0 && syscall(SYS_landlock_restrict_self, fd, 0) == 0;
     if (fd >= 0)
         close(fd);
     return ok;
@@ -171,8 +171,7 @@ static void __attribute__((noreturn)) child_main(const struct child *c)
     struct rlimit none = { 0, 0 }, files = { FD_LIMIT, FD_LIMIT };
     TRY("PDEATHSIG", prctl(PR_SET_PDEATHSIG, SIGKILL));
     TRY("NO_NEW_PRIVS", prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-    if (getpid() != 1)
-        scope_signals(true);
+    b->launch.ask_kicks = getpid() != 1 && !scope_signals();
     TRY("limits", setrlimit(RLIMIT_CORE, &none));
     TRY("limits", setrlimit(RLIMIT_MEMLOCK, &none));
     prctl(PR_SET_NAME, "harena-kernel");
@@ -292,12 +291,10 @@ void spawn_layers(struct broker *b, char *text, size_t size)
     b->stays_root = become && b->fs.userns < 0;
     if (b->stays_root)
         b->fs.own_uid = b->fs.own_gid = 0;
-    snprintf(text, size, "no user namespace: %s\n%s%s%s",
+    snprintf(text, size, "no user namespace: %s\n%s%s",
              become ? b->stays_root ? "the broker runs as root, with no capability but to kill the guest" : "a guest that broke out of its filter would be a user of the host"
                     : "a guest that broke out of its filter would have this user's rights",
              b->pid_namespace ? "" : "no pid namespace: clean-up after a kill is only best effort\n",
-             b->pid_namespace || scope_signals(false) ? ""
-                 : "no Landlock scope: the guest can send SIGURG to processes of its user\n",
              b->empty_root ? "" : "no empty root directory: only the filter keeps the guest from files\n");
     if (!become && !(b->config->flags & CTL_CONFIG_CGROUP_PIDS))
         strncat(text, "no count of processes on the host's side: a guest that broke its kernel makes as many as this user may\n",

@@ -60,20 +60,18 @@ static bool reload(struct views *v)
 
 static s64 ns(struct timespec t) { return t.tv_sec * 1000000000ll + t.tv_nsec; }
 
+static int by_file(const void *key, const void *row)
+{
+    const struct stat *st = key;
+    const struct view_stat_row *r = row;
+    return st->st_dev != r->dev ? (st->st_dev > r->dev) * 2 - 1 : (st->st_ino > r->ino) - (st->st_ino < r->ino);
+}
+
 static const struct view_stat_row *find(const struct views *v, const struct stat *st)
 {
-    u32 lo = 0, hi = v->count;
-    while (lo < hi) {
-        u32 mid = lo + (hi - lo) / 2;
-        const struct view_stat_row *r = &v->rows[mid];
-        if (r->dev == st->st_dev && r->ino == st->st_ino)
-            return r->size == (u64)st->st_size && r->mtime_ns == ns(st->st_mtim) && r->ctime_ns == ns(st->st_ctim) ? r : NULL;
-        if (r->dev < st->st_dev || (r->dev == st->st_dev && r->ino < st->st_ino))
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return NULL;
+    const struct view_stat_row *r = v->count ? bsearch(st, v->rows, v->count, sizeof(*r), by_file) : NULL;
+    bool same = r && r->size == (u64)st->st_size && r->mtime_ns == ns(st->st_mtim) && r->ctime_ns == ns(st->st_ctim);
+    return same ? r : NULL;
 }
 
 /* Asks for the view of a file, once. */

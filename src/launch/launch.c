@@ -89,15 +89,17 @@ static u64 launch_move_vdso(const struct launch_args *a)
     return a->vdso + distance;
 }
 
-/* What the broker had in memory goes, all of it: beside the kernel image, this carrier and the host's vDSO nothing stays. */
-static void launch_unmap(void)
+/* What the broker had in memory goes, all of it, wherever it was: beside the kernel image, this carrier and the host's vDSO, each to its
+ * last page only, nothing stays. */
+static void launch_unmap(u64 vdso_end)
 {
-    static const struct {
+    extern char kimage_end[];
+    const struct {
         u64 start, end;
     } keep[] = {
-        {KIMAGE_BASE, KIMAGE_BASE + KIMAGE_SIZE},
+        {KIMAGE_BASE, ALIGN_UP((u64)kimage_end, PAGE_SIZE)},
         {CARRIER_BASE, CARRIER_BASE + CARRIER_SIZE},
-        {HOST_VDSO_BASE, HOST_VDSO_BASE + HOST_VDSO_SIZE},
+        {HOST_VDSO_BASE, vdso_end},
         {TASK_TOP, TASK_TOP},
     };
     u64 from = 0;
@@ -163,11 +165,13 @@ static void launch_signals(void)
     RAW2(__NR_sigaltstack, (&(struct sigaltstack){.ss_sp = (void *)(carrier_slot_base(0) + SLOT_ALTSTACK), .ss_size = SLOT_ALTSTACK_SIZE}), NULL);
 }
 
-/* The first filter raises the notification on getpgrp and allows all else; its listener goes to the broker. */
-static void launch_listener(void)
+/* The first filter raises the notification on getpgrp - and on tgkill, where neither a pid namespace nor Landlock keeps the guest's one
+ * signal inside - and allows all else; its listener goes to the broker. */
+static void launch_listener(bool ask_kicks)
 {
     struct sock_filter f[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ask_kicks ? __NR_tgkill : __NR_getpgrp, 1, 0),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_getpgrp, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
@@ -209,15 +213,16 @@ void launch_on_kstack(void *args)
     extern noreturn_fn void kernel_main(void);
     const struct launch_args *a = args;
     struct carrier *c = this_carrier();
-    u64 vdso = launch_move_vdso(a);
+    u64 vdso = launch_move_vdso(a), vdso_end = HOST_VDSO_BASE + a->pages[a->page_count - 1].end - a->pages[0].start;
+    bool ask_kicks = a->ask_kicks;
     memset(args, 0, sizeof(*a)); /* the broker has its vDSO there, too */
-    launch_unmap();
+    launch_unmap(vdso_end);
     launch_segments(vdso);
     launch_signals();
     c->tid = (u32)RAW0(__NR_gettid);
     RAW5(__NR_prctl, PR_SET_SPECULATION_CTRL, 0 /* PR_SPEC_STORE_BYPASS */, 1ul << 2 /* PR_SPEC_DISABLE */, 0, 0);
     RAW5(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
-    launch_listener();
+    launch_listener(ask_kicks);
     struct sock_fprog prog = {ARRAY_COUNT(host_filter), (struct sock_filter *)host_filter};
     if (RAW3(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog))
         launch_fail(LAUNCH_FILTER);

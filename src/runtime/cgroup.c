@@ -25,11 +25,16 @@
 
 const char *cgroup_top = "/sys/fs/cgroup", *cgroup_own = "/proc/self/cgroup"; /* tests have their own */
 
+static const char *in_group(char path[PATH_MAX + 64], const char *dir, const char *file)
+{
+    snprintf(path, PATH_MAX + 64, "%s/%s", dir, file);
+    return path;
+}
+
 static bool write_text(const char *dir, const char *file, const char *text)
 {
     char path[PATH_MAX + 64];
-    snprintf(path, sizeof(path), "%s/%s", dir, file);
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    int fd = open(in_group(path, dir, file), O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
     ssize_t n = write(fd, text, strlen(text));
@@ -47,8 +52,7 @@ static bool write_number(const char *dir, const char *file, u64 number)
 static bool read_text(const char *dir, const char *file, char *out, size_t size)
 {
     char path[PATH_MAX + 64];
-    snprintf(path, sizeof(path), "%s/%s", dir, file);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(in_group(path, dir, file), O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
     ssize_t n = read(fd, out, size - 1);
@@ -108,32 +112,40 @@ static bool own_path(const char *controller, char *out, size_t size)
     return found;
 }
 
-static bool keep(struct harena_sandbox *s, const char *path)
+/* The last one is of no use. */
+static void drop_group(struct harena_sandbox *s)
 {
-    if (s->cgroup_count == CGROUP_MAX)
-        return false;
-    char *copy = strdup(path);
-    if (copy)
-        s->cgroups[s->cgroup_count++] = copy;
-    return copy != NULL;
+    char *path = s->cgroups[--s->cgroup_count];
+    rmdir(path);
+    free(path);
 }
 
-/* mkdir, also when a dead sandbox has left it. */
-static bool make_group(const char *path) { return mkdir(path, 0755) == 0 || errno == EEXIST; }
+/* mkdir, also when a dead sandbox has left it. The guard knows of it before it is there: we may be killed at any instant. */
+static bool make_group(struct harena_sandbox *s, const char *path)
+{
+    char *copy = s->cgroup_count < CGROUP_MAX ? strdup(path) : NULL;
+    if (!copy)
+        return false;
+    s->cgroups[s->cgroup_count++] = copy;
+    if (mkdir(path, 0755) == 0 || errno == EEXIST)
+        return true;
+    drop_group(s);
+    return false;
+}
 
 /* ---- version 1 ---- */
 
 /* DIR/harena-NAME in the hierarchy TOP/SUB. Inside a container our own path may be the host's, which is not to be seen there: its
  * top is ours then. */
-static bool make_below(const char *sub, const char *own, const char *name, char path[PATH_MAX])
+static bool make_below(struct harena_sandbox *s, const char *sub, const char *own, char path[PATH_MAX])
 {
     struct stat st;
     char dir[PATH_MAX - 128];
     snprintf(dir, sizeof(dir), "%s/%s%s", cgroup_top, sub, own);
     if (stat(dir, &st) < 0)
         snprintf(dir, sizeof(dir), "%s/%s", cgroup_top, sub);
-    snprintf(path, PATH_MAX, "%s/harena-%s", dir, name);
-    return make_group(path);
+    snprintf(path, PATH_MAX, "%s/harena-%s", dir, s->name);
+    return make_group(s, path);
 }
 
 /* Returns whether all of it holds. */
@@ -142,7 +154,7 @@ static bool create_v1(struct harena_sandbox *s, u32 what, const struct cgroup_li
     static const char *const controllers[] = { "memory", "pids", "cpu", "cpuacct" };
     char own[PATH_MAX / 2], path[PATH_MAX];
     const char *controller = controllers[__builtin_ctz(what)];
-    if (!own_path(controller, own, sizeof(own)) || !make_below(controller, own, s->name, path))
+    if (!own_path(controller, own, sizeof(own)) || !make_below(s, controller, own, path))
         return false;
     bool ok = true;
     switch (what) {
@@ -158,10 +170,9 @@ static bool create_v1(struct harena_sandbox *s, u32 what, const struct cgroup_li
              write_number(path, "cpu.cfs_quota_us", (u64)l->cpus_milli * PERIOD_US / 1000);
         break;
     }
-    if (ok && keep(s, path))
-        return true;
-    rmdir(path);
-    return false;
+    if (!ok)
+        drop_group(s);
+    return ok;
 }
 
 /* ---- version 2 ---- */
@@ -184,7 +195,7 @@ static u32 distributed(const char *dir)
 }
 
 /* The group below the nearest ancestor of ours that gives most of what is wanted. Returns what that is. */
-static u32 make_v2(const char *sub, const char *own, const char *name, u32 wanted, char path[PATH_MAX])
+static u32 make_v2(struct harena_sandbox *s, const char *sub, const char *own, u32 wanted, char path[PATH_MAX])
 {
     char dir[PATH_MAX - 128], best[PATH_MAX - 128] = "";
     int most = -1;
@@ -203,8 +214,8 @@ static u32 make_v2(const char *sub, const char *own, const char *name, u32 wante
             break;
         *slash = 0;
     }
-    snprintf(path, PATH_MAX, "%s/harena-%s", best, name);
-    return most > 0 && make_group(path) ? gives : 0;
+    snprintf(path, PATH_MAX, "%s/harena-%s", best, s->name);
+    return most > 0 && make_group(s, path) ? gives : 0;
 }
 
 static u32 create_v2(struct harena_sandbox *s, const char *sub, u32 wanted, const struct cgroup_limits *l)
@@ -213,7 +224,7 @@ static u32 create_v2(struct harena_sandbox *s, const char *sub, u32 wanted, cons
     snprintf(path, sizeof(path), "%s%s/cgroup.controllers", cgroup_top, sub);
     if (access(path, R_OK) < 0 || !own_path(NULL, own, sizeof(own)))
         return 0;
-    u32 held = make_v2(sub, own, s->name, wanted, path);
+    u32 held = make_v2(s, sub, own, wanted, path);
     if (!held)
         return 0;
     if (held & CGROUP_MEMORY) {
@@ -227,10 +238,9 @@ static u32 create_v2(struct harena_sandbox *s, const char *sub, u32 wanted, cons
     snprintf(text, sizeof(text), "%llu %u", (unsigned long long)l->cpus_milli * PERIOD_US / 1000, PERIOD_US);
     if ((held & CGROUP_CPU) && !write_text(path, "cpu.max", text))
         held &= ~CGROUP_CPU;
-    if (held && keep(s, path))
-        return held;
-    rmdir(path);
-    return 0;
+    if (!held)
+        drop_group(s);
+    return held;
 }
 
 /* ---- all of it ---- */
@@ -266,14 +276,23 @@ bool cgroup_add(struct harena_sandbox *s, pid_t pid)
     return ok;
 }
 
+/* Thousands of them: the host hands them out by the page. */
 static void kill_listed(const char *dir)
 {
-    char text[65536];
-    if (!read_text(dir, "cgroup.procs", text, sizeof(text)))
-        return;
-    for (char *save, *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-        if (atoi(line) > 1)
-            kill(atoi(line), SIGKILL);
+    char path[PATH_MAX + 64], text[4096];
+    int fd = open(in_group(path, dir, "cgroup.procs"), O_RDONLY | O_CLOEXEC), pid = 0;
+    for (ssize_t n; fd >= 0 && (n = read(fd, text, sizeof(text))) > 0;)
+        for (ssize_t i = 0; i < n; i++) {
+            if (text[i] != '\n') {
+                pid = pid * 10 + text[i] - '0';
+                continue;
+            }
+            if (pid > 1)
+                kill(pid, SIGKILL);
+            pid = 0;
+        }
+    if (fd >= 0)
+        close(fd);
 }
 
 static bool is_ours(const char *path)
@@ -283,17 +302,22 @@ static bool is_ours(const char *path)
     return name && !strncmp(name, "/harena-", 8) && !strncmp(path, cgroup_top, top) && path[top] == '/' && !strstr(path, "..");
 }
 
-/* Kills everything in the groups, the broker included, and lets it run at full speed for that. */
+/* Lets them run at full speed, so that they end. Under a quota even that can take minutes: what processes do inside the host kernel - at
+ * the limit of memory that is a lot - is not stopped by it, only charged, and the whole group, with the broker, sleeps until it is paid. */
+void cgroup_lift(char *const *paths, u32 count)
+{
+    for (u32 i = 0; i < count; i++)
+        if (is_ours(paths[i]) && !write_text(paths[i], "cpu.max", "max"))
+            write_text(paths[i], "cpu.cfs_quota_us", "-1");
+}
+
+/* Kills everything in the groups, the broker included. */
 void cgroup_kill(char *const *paths, u32 count)
 {
     bool killed = false;
-    for (u32 i = 0; i < count; i++) {
-        if (!is_ours(paths[i]))
-            continue;
-        write_text(paths[i], "cpu.max", "max");
-        write_text(paths[i], "cpu.cfs_quota_us", "-1");
-        killed |= write_text(paths[i], "cgroup.kill", "1");
-    }
+    cgroup_lift(paths, count);
+    for (u32 i = 0; i < count; i++)
+        killed |= is_ours(paths[i]) && write_text(paths[i], "cgroup.kill", "1");
     for (u32 i = 0; i < count && !killed; i++)
         if (is_ours(paths[i]))
             kill_listed(paths[i]);

@@ -42,22 +42,6 @@ static void add_mount(struct block *b, const struct harena_mount *m, u32 more_fl
     ((struct ctl_mount *)(b->data + start))->record_size = b->size - start;
 }
 
-/* What a broker needs to come as far as it can without a configuration. */
-int send_prepare(int link, int base_fd, const char *kernel, struct harena_error *err)
-{
-    struct block b = { 0 };
-    struct ctl_prepare head = { .h.type = CTL_PREPARE, .version = CTL_VERSION };
-    int empty = state_empty_dir(base_fd, err);
-    if (empty < 0)
-        return -1;
-    block_add(&b, &head, sizeof(head));
-    block_string(&b, kernel);
-    int r = message_send(link, b.data, b.size, &empty, 1, err);
-    free(b.data);
-    close(empty);
-    return r;
-}
-
 int send_config(struct harena_sandbox *s, const struct harena_config *c, int listener, struct harena_error *err)
 {
     struct block b = { 0 };

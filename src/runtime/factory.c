@@ -21,8 +21,6 @@ struct harena_factory {
     pthread_mutex_t lock; /* all below, and the order on the link */
     int link;
     pid_t pid;
-    int base_fd; /* state directory */
-    char kernel[PATH_MAX];
     struct made_broker spare[SPARES]; /* in the order they were asked for */
     u32 count;
 };
@@ -68,7 +66,7 @@ static void refill(struct harena_factory *f)
 {
     while (f->count < SPARES && ask(f, &f->spare[f->count])) {
         struct harena_error ignored;
-        send_prepare(f->spare[f->count].link, f->base_fd, f->kernel, &ignored);
+        broker_may_begin(f->spare[f->count].link, &ignored);
         f->count++;
     }
 }
@@ -105,16 +103,18 @@ int harena_factory_open(const char *libexec, struct harena_factory **out, struct
         abort();
     pthread_mutex_init(&f->lock, NULL);
     f->link = -1;
-    f->base_fd = state_base(err);
-    if (f->base_fd < 0 || find_program(libexec, "harena-kernel", "../launch", f->kernel, err) < 0)
+    int base = state_base(err);
+    if (base < 0)
         goto fail;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
         harena_error_set(err, 125, "cannot make a socket: %s", strerror(errno));
+        close(base);
         goto fail;
     }
     f->link = pair[0];
-    int r = spawn_broker(libexec, true, pair[1], &f->pid, err);
+    int r = spawn_broker(libexec, true, base, pair[1], &f->pid, err);
     close(pair[1]);
+    close(base);
     if (r < 0)
         goto fail;
     refill(f);
@@ -163,8 +163,6 @@ void harena_factory_close(struct harena_factory *f)
         }
     if (f->link >= 0)
         close(f->link);
-    if (f->base_fd >= 0)
-        close(f->base_fd);
     pthread_mutex_destroy(&f->lock);
     free(f);
 }

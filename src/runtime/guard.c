@@ -47,14 +47,20 @@ static void keep_only(int parent, int base)
     bare(SYS_close_range, high + 1, ~0u, 0);
 }
 
-/* Until the broker is dead, too. */
+/* Until the broker is dead, too: that it gets no time for it must not keep the guest alive. */
 static void wait_for_broker(const struct harena_sandbox *s)
 {
     int fd = openat(s->base_fd, s->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0) {
-        flock(fd, LOCK_EX);
-        close(fd);
+    bool dead = fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0;
+    for (u32 ms = 0; !dead && ms < GRACE_MS; ms += 10) {
+        poll(NULL, 0, 10);
+        dead = flock(fd, LOCK_EX | LOCK_NB) == 0;
     }
+    if (!dead) {
+        cgroup_kill(s->cgroups, s->cgroup_count);
+        flock(fd, LOCK_EX);
+    }
+    close(fd);
 }
 
 static int guard_main(void *arg)

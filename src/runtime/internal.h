@@ -21,6 +21,7 @@ struct harena_sandbox {
     pid_t broker;   /* 0 = only connected to */
     int broker_pidfd; /* -1 = our own child */
     bool exited;    /* the broker was reaped */
+    u64 deadline_ms; /* when the broker must have told of the time-out; 0 = none */
     pid_t group;    /* of the guest's host processes, when only we can end it after the broker was killed; else 0 */
     int state_fd;   /* our state directory, -1 = anonymous */
     int base_fd;
@@ -47,7 +48,8 @@ void *grow(void *old, size_t size);
 
 /* programs.c */
 int find_program(const char *libexec, const char *name, const char *build_sub, char out[PATH_MAX], struct harena_error *err);
-int spawn_broker(const char *libexec, bool factory, int link, pid_t *pid, struct harena_error *err);
+int spawn_broker(const char *libexec, bool factory, int base_fd, int link, pid_t *pid, struct harena_error *err);
+int broker_may_begin(int link, struct harena_error *err);
 
 /* factory.c */
 struct made_broker {
@@ -74,6 +76,7 @@ int state_empty_dir(int base_fd, struct harena_error *err);
 void state_sweep(int base_fd);
 
 void state_remove_unlocked(int base_fd, const char *name);
+void state_end(const char *name, int link);
 
 /* origin.c */
 char *origin_files(const char *kernel, const struct harena_mount *mounts, u32 count);
@@ -92,6 +95,7 @@ struct cgroup_limits { /* 0 = none */
 extern const char *cgroup_top, *cgroup_own;
 void cgroup_create(struct harena_sandbox *s, const struct cgroup_limits *l);
 bool cgroup_add(struct harena_sandbox *s, pid_t pid);
+void cgroup_lift(char *const *paths, u32 count);
 void cgroup_kill(char *const *paths, u32 count);
 void cgroup_remove(char *const *paths, u32 count);
 void cgroup_usage(const char *path, struct harena_usage *u);
@@ -109,7 +113,10 @@ void views_close(struct harena_sandbox *s);
 /* symbols.c */
 char *symbols_add(const char *kernel, const char *report);
 
+#define GRACE_MS 500u /* for a broker that is to end its sandbox; then it is done without it */
+
 /* watch.c */
+u64 now_ms(void); /* monotonic */
 int process_lines(char *text, struct harena_process **out);
 void watch_usage(int broker, struct harena_usage *u);
 
@@ -127,7 +134,6 @@ struct block {
 };
 u32 block_add(struct block *b, const void *data, u32 size); /* data NULL: zeroes */
 u32 block_string(struct block *b, const char *s);
-int send_prepare(int link, int base_fd, const char *kernel, struct harena_error *err);
 int send_config(struct harena_sandbox *s, const struct harena_config *c, int listener, struct harena_error *err);
 
 #endif

@@ -1,6 +1,7 @@
 /* Finding and starting our own programs. */
 #define _GNU_SOURCE
 #include "runtime/internal.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -9,6 +10,8 @@
 #include <unistd.h>
 
 #define LINK_FD 3 /* of the broker */
+#define EMPTY_FD 4
+#define FREE_FD 10
 
 static bool try_place(char out[PATH_MAX], const char *dir, const char *sub, const char *name)
 {
@@ -38,16 +41,12 @@ int find_program(const char *libexec, const char *name, const char *build_sub, c
     return -1;
 }
 
-/* A broker, or with `factory` one that makes brokers, with its link at LINK_FD. Only what a host program may have changed is put
- * back to default: handled signals are by exec. */
-int spawn_broker(const char *libexec, bool factory, int link, pid_t *pid, struct harena_error *err)
+/* Only what a host program may have changed is put back to default: handled signals are by exec. */
+static int spawn(const char *path, char *const argv[], int link, int empty, pid_t *pid)
 {
-    char path[PATH_MAX];
     posix_spawn_file_actions_t fa;
     posix_spawnattr_t at;
     sigset_t none, ignored;
-    if (find_program(libexec, "harena-broker", "../broker", path, err) < 0)
-        return -1;
     sigemptyset(&none);
     sigemptyset(&ignored);
     static const int often_ignored[] = { SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU };
@@ -55,19 +54,47 @@ int spawn_broker(const char *libexec, bool factory, int link, pid_t *pid, struct
         sigaddset(&ignored, often_ignored[i]);
     posix_spawn_file_actions_init(&fa);
     posix_spawn_file_actions_adddup2(&fa, link, LINK_FD);
+    posix_spawn_file_actions_adddup2(&fa, empty, EMPTY_FD);
     posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDWR, 0);
     posix_spawn_file_actions_adddup2(&fa, 0, 1);
     posix_spawnattr_init(&at);
     posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     posix_spawnattr_setsigmask(&at, &none);
     posix_spawnattr_setsigdefault(&at, &ignored);
-    char *const argv[] = { "harena-broker", factory ? "factory" : NULL, NULL }, *const env[] = { NULL };
+    char *const env[] = { NULL };
     int error = posix_spawn(pid, path, &fa, &at, argv, env);
     posix_spawnattr_destroy(&at);
     posix_spawn_file_actions_destroy(&fa);
+    return error;
+}
+
+/* A broker, or with `factory` one that makes brokers, with its link at LINK_FD. */
+int spawn_broker(const char *libexec, bool factory, int base_fd, int link, pid_t *pid, struct harena_error *err)
+{
+    char path[PATH_MAX], kernel[PATH_MAX];
+    if (find_program(libexec, "harena-broker", "../broker", path, err) < 0 ||
+        find_program(libexec, "harena-kernel", "../launch", kernel, err) < 0)
+        return -1;
+    int empty = state_empty_dir(base_fd, err), high[2] = { fcntl(link, F_DUPFD_CLOEXEC, FREE_FD), -1 };
+    if (empty < 0)
+        return -1;
+    high[1] = fcntl(empty, F_DUPFD_CLOEXEC, FREE_FD);
+    close(empty);
+    char *const argv[] = { "harena-broker", factory ? "factory" : kernel, factory ? kernel : NULL, NULL };
+    int error = high[0] < 0 || high[1] < 0 ? EMFILE : spawn(path, argv, high[0], high[1], pid);
+    for (int i = 0; i < 2; i++)
+        if (high[i] >= 0)
+            close(high[i]);
     if (!error)
         return 0;
     *pid = 0;
     harena_error_set(err, 125, "cannot start %s: %s", path, strerror(error));
     return -1;
+}
+
+/* With the configuration to follow at any time: what can be done without is done. */
+int broker_may_begin(int link, struct harena_error *err)
+{
+    struct ctl_number m = { .h.type = CTL_PREPARE, .number = CTL_VERSION };
+    return message_send(link, &m, sizeof(m), NULL, 0, err);
 }

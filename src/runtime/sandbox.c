@@ -51,9 +51,9 @@ static bool limits_held(struct harena_sandbox *s, const struct harena_config *c,
     return !c->require_layers;
 }
 
-static int send_both(struct harena_sandbox *s, const struct harena_config *c, const char *kernel, int listener, struct harena_error *err)
+static int send_both(struct harena_sandbox *s, const struct harena_config *c, int listener, struct harena_error *err)
 {
-    return send_prepare(s->link, s->base_fd, kernel, err) < 0 ? -1 : send_config(s, c, listener, err);
+    return broker_may_begin(s->link, err) < 0 ? -1 : send_config(s, c, listener, err);
 }
 
 static int broker_of_factory(struct harena_sandbox *s, const struct harena_config *c, bool early, int listener, struct harena_error *err)
@@ -68,8 +68,7 @@ static int broker_of_factory(struct harena_sandbox *s, const struct harena_confi
 }
 
 /* The link and the process at its other end; `early`: which has been sent its configuration. */
-static int make_broker(struct harena_sandbox *s, const struct harena_config *c, bool early, const char *kernel, int listener,
-                       struct harena_error *err)
+static int make_broker(struct harena_sandbox *s, const struct harena_config *c, bool early, int listener, struct harena_error *err)
 {
     int pair[2];
     if (c->factory)
@@ -79,9 +78,9 @@ static int make_broker(struct harena_sandbox *s, const struct harena_config *c, 
         return -1;
     }
     s->link = pair[0];
-    int r = early ? send_both(s, c, kernel, listener, err) : 0;
+    int r = early ? send_both(s, c, listener, err) : 0;
     if (r == 0)
-        r = spawn_broker(c->libexec, false, pair[1], &s->broker, err);
+        r = spawn_broker(c->libexec, false, s->base_fd, pair[1], &s->broker, err);
     close(pair[1]);
     return r;
 }
@@ -110,6 +109,8 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
         snprintf(s->name, sizeof(s->name), "%s", c->name ?: "harena");
     else if (state_create(s, c->name, &listener, err) < 0)
         goto fail;
+    if (c->guard && !c->anonymous)
+        guard_start(s); /* before there is more than the state directory, which any other command removes */
     cgroup_create(s, &(struct cgroup_limits){ .memory = c->limits.memory, .pids = c->limits.pids ? c->limits.pids + 16 : 0,
                                               .cpus_milli = c->limits.cpus_milli, .cpu_time = c->limits.cpu_time_ms != 0 });
     char program[PATH_MAX];
@@ -118,15 +119,15 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
     /* Without limits the configuration waits in the socket when the broker starts; with them, the broker must be in its cgroups
      * before it starts anything. */
     bool early = !s->cgroup_count && c->mount_count < 64;
-    if (make_broker(s, c, early, kernel, listener, err) < 0)
+    if (make_broker(s, c, early, listener, err) < 0)
         goto fail;
-    if (c->guard && !c->anonymous)
-        guard_start(s);
     cgroup_add(s, s->broker);
     if (!limits_held(s, c, err))
         goto fail;
-    if (!early && send_both(s, c, kernel, listener, err) < 0)
+    if (!early && send_both(s, c, listener, err) < 0)
         goto fail;
+    if (c->limits.timeout_ms)
+        s->deadline_ms = now_ms() + c->limits.timeout_ms + GRACE_MS;
     if (listener >= 0)
         close(listener);
     *out = s;
@@ -209,6 +210,7 @@ static void decode(struct harena_sandbox *s, struct harena_event *e)
         e->type = HARENA_EVENT_STARTED;
         break;
     case CTL_EXITED:
+        s->deadline_ms = 0;
         e->type = HARENA_EVENT_EXITED;
         break;
     case CTL_TEXT:
@@ -218,6 +220,7 @@ static void decode(struct harena_sandbox *s, struct harena_event *e)
         e->type = HARENA_EVENT_NOTE;
         break;
     case CTL_ERROR:
+        s->deadline_ms = 0;
         e->type = HARENA_EVENT_ERROR;
         if (payload < 8)
             break;
@@ -231,6 +234,38 @@ static void decode(struct harena_sandbox *s, struct harena_event *e)
         }
         break;
     }
+}
+
+/* Ends the sandbox without the broker's help: it may get no time among thousands of processes, or wait for a disk. */
+static void end_by_force(struct harena_sandbox *s)
+{
+    cgroup_kill(s->cgroups, s->cgroup_count);
+    if (s->init_pidfd >= 0)
+        syscall(SYS_pidfd_send_signal, s->init_pidfd, SIGKILL, NULL, 0);
+    if (s->broker_pidfd >= 0)
+        syscall(SYS_pidfd_send_signal, s->broker_pidfd, SIGKILL, NULL, 0);
+    else if (s->broker > 0)
+        kill(s->broker, SIGKILL); /* our child, not waited for yet */
+}
+
+static void time_out(struct harena_sandbox *s, struct harena_event *e)
+{
+    char text[96];
+    end_by_force(s);
+    s->closed = true;
+    snprintf(text, sizeof(text), "timed out after %u.%03u s; the sandbox was killed", s->limits.timeout_ms / 1000, s->limits.timeout_ms % 1000);
+    s->message = (u8 *)strdup(text);
+    *e = (struct harena_event){ .type = HARENA_EVENT_ERROR, .value = 124, .text = (char *)s->message, .text_size = strlen(text) };
+}
+
+/* Until the broker sends something: 1; a signal came: -1; it is late: 0. */
+static int await_broker(struct harena_sandbox *s, const sigset_t *mask)
+{
+    u64 now = s->deadline_ms ? now_ms() : 0, left = s->deadline_ms > now ? s->deadline_ms - now : 0;
+    struct timespec t = { left / 1000, left % 1000 * 1000000 };
+    if (!mask && !s->deadline_ms)
+        return 1;
+    return ppoll(&(struct pollfd){ .fd = s->link, .events = POLLIN }, 1, s->deadline_ms ? &t : NULL, mask);
 }
 
 int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_event *e, struct harena_error *err)
@@ -251,11 +286,16 @@ int harena_next(struct harena_sandbox *s, const sigset_t *mask, struct harena_ev
         return 0;
     }
     for (;;) {
-        if (mask && ppoll(&(struct pollfd){ .fd = s->link, .events = POLLIN }, 1, NULL, mask) < 0) {
-            if (errno == EINTR)
-                return 0;
+        int ready = await_broker(s, mask);
+        if (ready < 0 && errno == EINTR)
+            return 0;
+        if (ready < 0) {
             harena_error_set(err, 125, "cannot wait for the sandbox: %s", strerror(errno));
             return -1;
+        }
+        if (!ready) {
+            time_out(s, e);
+            return 0;
         }
         int passed, r = message_receive(s->link, &s->message, &passed, err);
         u32 type = r > 0 ? ((struct ctl_header *)s->message)->type : 0;
@@ -294,6 +334,18 @@ static void end_orphans(struct harena_sandbox *s)
         ;
 }
 
+/* Returns whether the broker had to be killed. */
+static bool end_broker(struct harena_sandbox *s)
+{
+    struct pollfd p = { .fd = s->broker_pidfd >= 0 ? s->broker_pidfd : (int)syscall(SYS_pidfd_open, s->broker, 0), .events = POLLIN };
+    bool late = p.fd >= 0 && poll(&p, 1, GRACE_MS) == 0;
+    if (late)
+        end_by_force(s);
+    if (p.fd >= 0 && p.fd != s->broker_pidfd)
+        close(p.fd);
+    return late;
+}
+
 /* Reaps the broker. Was it killed, and is there no pid namespace, then its processes are still there. */
 static void reap(struct harena_sandbox *s)
 {
@@ -301,13 +353,14 @@ static void reap(struct harena_sandbox *s)
     bool killed;
     if (s->broker <= 0 || s->exited)
         return;
+    bool forced = end_broker(s);
     if (s->broker_pidfd >= 0) { /* the factory's child: its host reaps it */
         struct pollfd p = { .fd = s->broker_pidfd, .events = POLLIN };
         while (poll(&p, 1, -1) < 0 && errno == EINTR)
             ;
         close(s->broker_pidfd);
         s->broker_pidfd = -1;
-        killed = s->closed; /* it closed the link, not we */
+        killed = s->closed || forced; /* it closed the link, not we */
     } else {
         while (waitpid(s->broker, &status, 0) < 0 && errno == EINTR)
             ;
@@ -378,6 +431,8 @@ int harena_kill(const char *name, int signal, struct harena_error *err)
     struct ctl_number m = { .h.type = CTL_KILL, .number = signal };
     int r = message_send(fd, &m, sizeof(m), NULL, 0, err);
     u8 *answer = NULL;
+    if (!r && !signal)
+        state_end(name, fd);
     if (!r && message_receive(fd, &answer, NULL, err) > 0) /* the connection closes when everything is done */
         r = message_error(answer, err);
     free(answer);

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,19 +127,40 @@ static int take_directory(int base_fd, const char *name)
     return -1;
 }
 
-/* Reads what a dead sandbox says about its cgroups and removes everything. The lock is held through dir_fd. */
-static void remove_dead(int base_fd, int dir_fd, const char *name)
+/* What a sandbox says about its cgroups. */
+static void with_cgroups(int dir_fd, void (*act)(char *const *paths, u32 count))
 {
     json_t *info = state_read_info(dir_fd);
     json_t *list = json_object_get(info, "cgroups"), *item;
+    char *paths[CGROUP_MAX];
+    u32 count = 0;
     size_t i;
-    json_array_foreach(list, i, item) {
-        char *path = (char *)json_string_value(item);
-        if (path)
-            cgroup_remove(&path, 1);
-    }
+    json_array_foreach(list, i, item)
+        if (count < CGROUP_MAX && json_is_string(item))
+            paths[count++] = (char *)json_string_value(item);
+    act(paths, count);
     json_decref(info);
+}
+
+/* Removes everything of a dead sandbox. The lock is held through dir_fd. */
+static void remove_dead(int base_fd, int dir_fd, const char *name)
+{
+    with_cgroups(dir_fd, cgroup_remove);
     state_remove(base_fd, dir_fd, name);
+}
+
+/* Its broker was told to end it, and closes the link when it has done so. If it does not get to it: with more time, then without it. */
+void state_end(const char *name, int link)
+{
+    struct pollfd p = { .fd = link, .events = POLLIN };
+    int dir = state_open(name, NULL);
+    if (dir < 0)
+        return;
+    if (poll(&p, 1, GRACE_MS) == 0)
+        with_cgroups(dir, cgroup_lift);
+    if (poll(&p, 1, 4 * GRACE_MS) == 0)
+        with_cgroups(dir, cgroup_kill);
+    close(dir);
 }
 
 /* For the guard, which holds no lock: of a sandbox that is dead. Only system calls. */

@@ -22,7 +22,7 @@ int harena_trace(struct harena_sandbox *s, const u64 calls[8], struct harena_err
 
 /* ---- processes ---- */
 
-static u64 now_ms(void)
+u64 now_ms(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);

@@ -59,7 +59,7 @@ for who in $whos; do
   one $who d 'container'
 done
 if [ "$(id -u)" = 0 ]; then
-  missing as_user ul 'no user namespaces, no Landlock' 6 '*have this user?s rights*no pid namespace*no Landlock scope*no empty root*no count of processes*taken over*'
+  missing as_user ul 'no user namespaces, no Landlock' 5 '*have this user?s rights*no pid namespace*no empty root*no count of processes*taken over*'
   missing as_user l 'no Landlock' 1 '*broker that was taken over*'
   missing as_root d 'container' 2 '*no user namespace*no pid namespace*'
   missing as_user d 'container' 4 '*no user namespace*no pid namespace*no empty root*no count of processes*'

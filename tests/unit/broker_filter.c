@@ -34,6 +34,9 @@ static const struct attempt attempts[] = {
     { "kill of all", true, SYS_kill, -1, SIGKILL, 0, 0 },
     { "kill of our group", true, SYS_kill, 0, SIGKILL, 0, 0 },
     { "pidfd of somebody", true, SYS_pidfd_send_signal, PIDFD + 1, 9, 0, 0 },
+    { "tgkill KILL", true, SYS_tgkill, 1 << 27, 1 << 27, SIGKILL, 0 },
+    { "tgkill 0", true, SYS_tgkill, 1 << 27, 1 << 27, 0, 0 },
+    { "tgkill URG", false, SYS_tgkill, 1 << 27, 1 << 27, SIGURG, 0 },
     { "F_SETFL", true, SYS_fcntl, 0, F_SETFL, 0, 0 },
     { "F_SETOWN", true, SYS_fcntl, 0, F_SETOWN, 1, 0 },
     { "TIOCSTI", true, SYS_ioctl, 0, 0x5412, 0, 0 },
@@ -69,6 +72,7 @@ static const u16 allowed[] = {
     SYS_lseek, SYS_ftruncate, SYS_fsync, SYS_fchmodat, SYS_utimensat, SYS_mkdirat, SYS_symlinkat, SYS_linkat, SYS_unlinkat,
     SYS_renameat2, SYS_fstatfs, SYS_accept4, SYS_waitid, SYS_clock_gettime, SYS_brk, SYS_mmap, SYS_munmap, SYS_mremap, SYS_madvise,
     SYS_getrandom, SYS_restart_syscall, SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_exit_group,
+    SYS_getsid,
 };
 
 /* uretprobe, uprobe: handled before any filter by some hosts. */

@@ -16,11 +16,14 @@
 
 static int fake_mkdir(const char *path, mode_t mode);
 static int fake_rmdir(const char *path);
+static int fake_kill(int pid, int signal);
+#define kill fake_kill
 #define mkdir fake_mkdir
 #define rmdir fake_rmdir
 #include "runtime/cgroup.c"
 #undef mkdir
 #undef rmdir
+#undef kill
 
 static char top[64], own[96];
 
@@ -241,6 +244,47 @@ static void test_hybrid(void **state)
     finish(&s);
 }
 
+#define FIRST_PID 4000000
+#define MANY 2500
+
+static u8 killed[MANY];
+
+static int fake_kill(int pid, int signal)
+{
+    assert_int_equal(signal, SIGKILL);
+    assert_in_range(pid, FIRST_PID, FIRST_PID + MANY - 1);
+    killed[pid - FIRST_PID]++;
+    return 0;
+}
+
+/* Without a group of version 2: every process that is listed, once, however long the list; and the quota is lifted. */
+static void test_v1_kill(void **state)
+{
+    (void)state;
+    struct harena_sandbox s = { .name = "x" };
+    char path[256];
+    static char list[MANY * 8 + 16];
+    v1_dirs();
+    put(top, "own", "9:memory:/me\n4:cpu:/me\n");
+    cgroup_create(&s, &(struct cgroup_limits){ .cpus_milli = 500 });
+    assert_int_equal(s.held, CGROUP_CPU);
+    snprintf(path, sizeof(path), "%s/cpu/me/harena-x", top);
+    assert_string_equal(get(path, "cpu.cfs_quota_us"), "50000");
+    int n = sprintf(list, "1\n0\n");
+    for (u32 i = 0; i < MANY; i++)
+        n += sprintf(list + n, "%u\n", FIRST_PID + i);
+    put(path, "cgroup.procs", list);
+    put(path, "cpu.cfs_quota_us", "");
+    cgroup_lift(s.cgroups, s.cgroup_count);
+    assert_string_equal(get(path, "cpu.cfs_quota_us"), "-1");
+    assert_int_equal(killed[0], 0);
+    cgroup_kill(s.cgroups, s.cgroup_count);
+    for (u32 i = 0; i < MANY; i++)
+        assert_int_equal(killed[i], 1);
+    put(path, "cgroup.procs", "");
+    finish(&s);
+}
+
 static void test_nothing(void **state)
 {
     (void)state;
@@ -275,6 +319,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_v2, begin, end), cmocka_unit_test_setup_teardown(test_v2_partly, begin, end),
         cmocka_unit_test_setup_teardown(test_v1, begin, end), cmocka_unit_test_setup_teardown(test_hybrid, begin, end),
+        cmocka_unit_test_setup_teardown(test_v1_kill, begin, end),
         cmocka_unit_test_setup_teardown(test_nothing, begin, end), cmocka_unit_test_setup_teardown(test_foreign, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
