@@ -34,7 +34,7 @@ struct strbuf;
 #define VM_VIEW 1024u   /* host pages come from the exec view */
 #define VM_BASE 4096u  /* private, and the host may show pages of a snapshot where nothing was written: see mm_advise */
 #define VM_MOVED 8192u /* with VM_BASE: such pages were at another address in the snapshot */
-#define VM_STILL 16384u /* private, of a file, and its pages cannot change on the host: they are in a pack of exec views */
+#define VM_STILL 16384u /* private, of a file, and its pages cannot change on the host: of a pack of exec views, or of a snapshot */
 #define VM_VDSO 2048u   /* the kernel's vDSO copy */
 
 struct vview {

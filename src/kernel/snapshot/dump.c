@@ -105,7 +105,7 @@ static long make_plan(struct mm *mm)
             continue;
         long r = 0;
         bool pinned = pages_pinned(v);
-        bool still = !v->map || v->flags & (VM_VIEW | VM_HIDDEN | VM_STILL | VM_BASE);
+        bool still = !v->map || v->flags & (VM_VIEW | VM_HIDDEN | VM_STILL);
         if (!v->map || pinned)
             add_piece(&(struct piece){v->start, vma_host_end(v), 0, v->prot, pinned, moved(v), still});
         else

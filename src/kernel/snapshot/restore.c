@@ -120,7 +120,7 @@ static long map_memory(struct mm *mm)
             return r;
         v->flags &= ~VM_MOVED;
         if (!(v->flags & (VM_SHARED | VM_HIDDEN | VM_WIPEONFORK)))
-            v->flags |= VM_BASE;
+            v->flags |= VM_BASE | (pages_pinned(v) ? VM_STILL : 0);
     }
     mm->base[0] = (struct mm_base){mm, 0};
     mm->base[1] = (struct mm_base){0};
