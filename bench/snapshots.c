@@ -6,6 +6,8 @@
  *     snapshots -many N CMD...     N clones alive at once: time to make them, memory of each
  *     snapshots -live CMD...       pause of a sandbox that is copied, time to ten copies running, snapshots one after the other
  *     snapshots -pause N CMD...    pause and resume
+ *     snapshots -file N CMD...     snapshots to files in the current directory: the first, and N further ones; CMD changes a megabyte
+ *                                  at each line it is given and prints one. Without fsync, and with
  *
  * CMD runs on the default root. HARENA_LIBEXEC as for the library. Times in ms, medians. */
 #define _GNU_SOURCE
@@ -19,6 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 #include "runtime/runtime.h"
+#include "store/kernel.h"
+#include "store/store.h"
 
 static struct harena_factory *factory;
 static struct harena_parts *parts;
@@ -236,6 +240,73 @@ static void pauses(int n)
     printf("pause and resume: %.2f ms\n", median(p, n));
 }
 
+/* Returns what it took, in parts: the state taken, written, made the base of the next. */
+static void save_file(struct store *store, struct kernel_image *kernel, bool sync, struct store_info *info, double t[3])
+{
+    struct harena_error e = { 0 };
+    struct harena_origin origin;
+    struct harena_base base = { 0 };
+    char where[64];
+    static int count;
+    double start = now();
+    snprintf(where, sizeof(where), "s%d", count++);
+    CALL(harena_origin(name, &origin, &e));
+    CALL(harena_snapshot(name, HARENA_SNAPSHOT_BASE, &parts, &e));
+    t[0] = now() - start;
+    struct store_save o = { .where = where, .sandbox = name, .parts = parts, .kernel = kernel, .parent = origin.snapshot,
+                            .parent_id = origin.snapshot_id, .base = &base, .no_sync = !sync };
+    CALL(store_save(store, &o, info, &e));
+    t[1] = now() - start - t[0];
+    base.snapshot = info->name;
+    base.snapshot_id = info->id;
+    CALL(harena_rebase(name, &base, &e));
+    t[2] = now() - start - t[0] - t[1];
+    store_base_close(&base);
+    harena_parts_free(parts);
+}
+
+static void files(int n, const int ends[2], bool sync)
+{
+    struct harena_error e = { 0 };
+    struct store *store;
+    struct kernel_image *kernel;
+    struct store_info info;
+    double first[3], *t[4];
+    u64 disk = 0;
+    char path[4096];
+    for (int i = 0; i < 4; i++)
+        t[i] = calloc(n, sizeof(double));
+    CALL(harena_kernel_path(getenv("HARENA_LIBEXEC"), path, sizeof(path), &e));
+    CALL(kernel_open(path, &kernel, &e));
+    snprintf(path, sizeof(path), "./bench-store-%d-%d", getpid(), sync);
+    CALL(store_open_at(path, &store, &e));
+    save_file(store, kernel, sync, &info, first);
+    for (int i = 0; i < n; i++) {
+        double part[3];
+        if (write(ends[0], "\n", 1) != 1)
+            err(1, "write");
+        read_line(ends[1]);
+        usleep(200000); /* what the first run of a program costs (copies of pages) is not ours */
+        save_file(store, kernel, sync, &info, part);
+        for (int k = 0; k < 3; k++)
+            t[k][i] = part[k];
+        t[3][i] = part[0] + part[1] + part[2];
+        disk = info.own > disk ? info.own : disk;
+    }
+    double all_parts = median(t[3], n), best = t[3][0];
+    printf("%s: the first %.1f ms (taken %.1f, written %.1f), a further one after 1 MB of change %.1f ms (taken %.1f, written %.1f, base %.1f; "
+           "at best %.1f), %.2f MB at most\n", sync ? "with fsync" : "to a file", first[0] + first[1] + first[2], first[0], first[1],
+           all_parts, median(t[0], n), median(t[1], n), median(t[2], n), best, disk / 1e6);
+    struct store_info *all;
+    for (int i = store_list(store, &all, &e); i-- > 0;)
+        store_remove(store, all[i].name, NULL);
+    store_close(store);
+    kernel_close(kernel);
+    unlink(strcat(path, "/.key"));
+    path[strlen(path) - 5] = 0;
+    rmdir(path);
+}
+
 int main(int argc, char **argv)
 {
     struct harena_error e = { 0 };
@@ -248,7 +319,7 @@ int main(int argc, char **argv)
     snprintf(name, sizeof(name), "bench-%d", getpid());
     struct harena_sandbox *s = start(argv + used, name, ends);
     read_line(ends[1]);
-    if (strcmp(mode, "-live") && strcmp(mode, "-pause"))
+    if (strcmp(mode, "-live") && strcmp(mode, "-pause") && strcmp(mode, "-file"))
         snapshot();
     if (!strcmp(mode, "-clone"))
         clones(n, argv + used);
@@ -260,6 +331,10 @@ int main(int argc, char **argv)
         live(n);
     else if (!strcmp(mode, "-pause"))
         pauses(n);
+    else if (!strcmp(mode, "-file")) {
+        files(n, ends, true); /* first: it would wait for what the other has left in the host's memory */
+        files(n, ends, false);
+    }
     harena_close(s);
     harena_factory_close(factory);
     return 0;

@@ -51,6 +51,7 @@
 #define DUMP_WINDOW (BASE_WINDOW + FD_BASE_MAX * BASE_STRIDE)
 #define DUMP_SIZE BASE_STRIDE /* largest page file */
 #define DUMP_PLAN (DUMP_WINDOW + DUMP_SIZE) /* what is to be written, scratch memory */
+#define TRACK_TABLE (DUMP_PLAN + 0x10000000ul) /* what was not written since: kernel/mm/track.h */
 
 /* Host descriptor slots in every stub. */
 #define FD_K 0

@@ -149,6 +149,9 @@ struct freeze {
     struct client *client; /* who asked; NULL: has gone */
     int fd[3];   /* the client's files for K, D and pages; -1 = none */
     u32 left;    /* address spaces that have not been written */
+    u32 level;   /* of the page file: it may refer to those below */
+    bool may_base;
+    u32 written; /* the last order whose page file may become the base, 0 = none */
     u64 deadline_ns;
 };
 
@@ -199,8 +202,8 @@ struct broker {
     u64 image_size[FD_IMAGE_MAX];
     u32 image_count;
     int parts_fd[2];           /* made from a snapshot: what K and D begin as */
-    int base_fd[FD_BASE_MAX];  /* its pages */
-    u32 base_count;            /* 0 = a new sandbox */
+    int base_fd[FD_BASE_MAX];  /* its pages, or those of the last snapshot taken of it: by order base_number */
+    u32 base_count, base_number;
     struct mail_restore *restore; /* to be mailed when somebody attaches */
     bool swap;                 /* the host may move pages out */
     struct freeze freeze;
@@ -278,6 +281,7 @@ int spawn_as_user(struct broker *b);
 int spawn_limits(struct broker *b);
 void spawn_layers(struct broker *b, char *text, size_t size);
 int spawn_hand_over(struct broker *b);
+int spawn_add_fd(struct broker *b, u64 id, int fd, u32 slot);
 void spawn_kill(struct broker *b);
 
 /* request.c: the doorbell and the requests in R */
@@ -314,6 +318,7 @@ enum wire_view_state views_find(struct broker *b, const struct mount *m, int opa
                                 struct wire_view *out);
 
 /* snapshot.c */
+int freeze_rebase(struct broker *b, u32 number, int *fds, u32 fd_count);
 int freeze_order(struct broker *b, struct client *c, u32 order, int *fds, u32 fd_count);
 void freeze_client_gone(struct broker *b, struct client *c);
 void freeze_check(struct broker *b);
@@ -356,10 +361,11 @@ void control_event(struct broker *b, struct client *c);
 void client_drop(struct broker *b, struct client *c);
 bool client_has_room(struct client *c, u32 size);
 int client_send(struct client *c, u32 type, const void *payload, u32 size);
-int client_send_fd(struct client *c, u32 type, int fd);
+int client_send_fds(struct client *c, u32 type, const int *fds, u32 count);
 void client_number(struct client *c, u32 type, u32 number);
-void link_note(struct broker *b, const char *f, ...) printf_like(2, 3);
-void link_error(struct broker *b, u32 status, const char *f, ...) printf_like(3, 4);
+void client_say(struct client *c, u32 type, u32 status, const char *f, ...) printf_like(4, 5);
+#define link_note(b, ...) client_say((b)->link, CTL_NOTE, 0, __VA_ARGS__)
+#define link_error(b, status, ...) client_say((b)->link, CTL_ERROR, status, __VA_ARGS__)
 size_t escape_text(char *out, size_t out_size, const char *text, size_t size);
 
 #endif

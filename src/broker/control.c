@@ -66,11 +66,11 @@ int client_send(struct client *c, u32 type, const void *payload, u32 size)
     return 0;
 }
 
-/* One packet without payload and a descriptor. */
-int client_send_fd(struct client *c, u32 type, int fd)
+/* One packet without payload and descriptors. */
+int client_send_fds(struct client *c, u32 type, const int *fds, u32 count)
 {
     struct ctl_header h = { .type = type, .size = sizeof(h), .total = sizeof(h) };
-    return fds_send(c->source.fd, &(struct iovec){ &h, sizeof(h) }, 1, &fd, 1, MSG_DONTWAIT) < 0 ? -errno : 0;
+    return fds_send(c->source.fd, &(struct iovec){ &h, sizeof(h) }, 1, fds, count, MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
 void client_number(struct client *c, u32 type, u32 number)
@@ -79,18 +79,8 @@ void client_number(struct client *c, u32 type, u32 number)
     client_send(c, type, body, sizeof(body));
 }
 
-void link_note(struct broker *b, const char *f, ...)
-{
-    char text[16384];
-    va_list ap;
-    va_start(ap, f);
-    int n = vsnprintf(text, sizeof(text), f, ap);
-    va_end(ap);
-    if (b->link)
-        client_send(b->link, CTL_NOTE, text, MIN((size_t)n, sizeof(text) - 1));
-}
-
-void link_error(struct broker *b, u32 status, const char *f, ...)
+/* CTL_NOTE, or CTL_ERROR with a status. c NULL: to nobody. */
+void client_say(struct client *c, u32 type, u32 status, const char *f, ...)
 {
     struct {
         u32 status, pad;
@@ -100,8 +90,9 @@ void link_error(struct broker *b, u32 status, const char *f, ...)
     va_start(ap, f);
     int n = vsnprintf(body.text, sizeof(body.text), f, ap);
     va_end(ap);
-    if (b->link)
-        client_send(b->link, CTL_ERROR, &body, 8 + MIN((size_t)n, sizeof(body.text) - 1));
+    u32 head = type == CTL_ERROR ? 8 : 0;
+    if (c)
+        client_send(c, type, body.text - head, head + MIN((size_t)n, sizeof(body.text) - 1));
 }
 
 /* ---- receiving ---- */
@@ -257,6 +248,8 @@ static int handle_message(struct broker *b, struct client *c)
         return session_attach(b, c, (struct ctl_attach *)h, c->fds);
     case CTL_FREEZE:
         return freeze_order(b, c, number, c->fds, c->fd_count);
+    case CTL_REBASE:
+        return freeze_rebase(b, number, c->fds, c->fd_count);
     case CTL_SIGNAL:
         if (!c->session || number < 1 || number > 64)
             return -EPROTO;
@@ -301,16 +294,11 @@ static int handle_message(struct broker *b, struct client *c)
 static void refuse(struct client *c, int r)
 {
     bool trace = ((struct ctl_header *)c->message)->type == CTL_TRACE;
-    struct {
-        u32 status, pad;
-        char text[256];
-    } body = { .status = 125 };
     const char *why = r == -EAGAIN ? "too many sessions, or its kernel takes no orders" :
                       r == -EBUSY  ? trace ? "somebody traces it already" : "a snapshot of it is being taken" :
                       r == -ENOMEM ? "a snapshot needs as much memory again as it uses, and its limit does not leave that; raise --memory" :
                                      strerror(-r);
-    int n = snprintf(body.text, sizeof(body.text), "the sandbox refused the request: %s", why);
-    client_send(c, CTL_ERROR, &body, 8 + MIN(n, (int)sizeof(body.text) - 1));
+    client_say(c, CTL_ERROR, 125, "the sandbox refused the request: %s", why);
 }
 
 void control_event(struct broker *b, struct client *c)

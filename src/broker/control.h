@@ -29,10 +29,13 @@ enum ctl_type {
     CTL_PROCS,      /* client -> broker: -> CTL_TEXT ..., then the connection is closed; lines: struct mail_procs */
     CTL_TRACE,      /* client -> broker: ctl_trace; -> CTL_TEXT ... until closed: lines of kernel/sys/trace.h */
     CTL_FREEZE,     /* client -> broker: ctl_number: enum freeze_order, | CTL_FREEZE_STOP; FREEZE_COPY: descriptors of files for K, D and
-                     * pages, of K_SIZE, D_SIZE and DUMP_SIZE. Then CTL_FROZEN: done, or CTL_ERROR */
+                     * pages, of K_SIZE, D_SIZE and DUMP_SIZE. Then CTL_FROZEN: done, or CTL_ERROR. With CTL_FREEZE_BASE CTL_REBASE may
+                     * follow, on another connection */
     CTL_ATTACH,     /* client -> broker: ctl_attach, instead of CTL_RUN when made from a snapshot; descriptors: in, out, err */
+    CTL_REBASE,     /* client -> broker: ctl_number: of ctl_frozen; descriptors: pages of all levels, read-only files: what the next
+                     * snapshot is to refer to. Refused when another was taken meanwhile; the connection is closed when it is done */
     CTL_BASE,       /* broker -> client: before CTL_FROZEN; descriptors: pages of the levels below */
-    CTL_FROZEN,     /* broker -> client: ctl_frozen */
+    CTL_FROZEN,     /* broker -> client: ctl_frozen, or of a pause or its end ctl_number 0 */
     CTL_READY,      /* broker -> link: the guest kernel has booted and takes orders; struct ctl_ready */
     CTL_STARTED,    /* broker -> client: ctl_number: 0, or the errno why not, and enum spawn_step << 16 */
     CTL_EXITED,     /* broker -> client: ctl_number: wait status of the session */
@@ -127,6 +130,7 @@ struct ctl_config {
 #define CTL_CONFIG_NAMED 16u
 
 #define CTL_FREEZE_STOP 256u
+#define CTL_FREEZE_BASE 512u
 
 struct ctl_attach {
     struct ctl_header h;
@@ -140,7 +144,7 @@ struct ctl_frozen {
     u32 levels; /* below the page file */
     u32 tty;
     u32 mount_count; /* struct ctl_mount behind this */
-    u32 pad;
+    u32 number; /* names the order */
 };
 
 struct ctl_run {

@@ -55,7 +55,6 @@ static const struct rule rules[] = {
     { SYS_futex, EQUALS, 1, FUTEX_WAKE },
     { SYS_futex, EQUALS, 1, FUTEX_WAKE | FUTEX_PRIVATE_FLAG },
     { SYS_epoll_ctl, ANY, 0, 0 },
-    { SYS_ioctl, EQUALS, 1, (u32)SECCOMP_IOCTL_NOTIF_ID_VALID },
     { SYS_ioctl, EQUALS, 1, (u32)SECCOMP_IOCTL_NOTIF_ADDFD },
     { SYS_ioctl, EQUALS, 1, (u32)SECCOMP_IOW(4, u64) }, /* NOTIF_SET_FLAGS */
     { SYS_ioctl, EQUALS, 1, SIOCOUTQ },

@@ -19,11 +19,9 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <linux/magic.h>
-#include <linux/seccomp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
@@ -625,11 +623,7 @@ static s32 op_grant(struct broker *b, struct request *r, struct handle *h)
     int fd = hostfs_reopen(&b->fs, h->fd, O_RDONLY);
     if (fd < 0)
         return fd;
-    struct seccomp_notif_addfd add = { .id = r->notify_id, .flags = SECCOMP_ADDFD_FLAG_SETFD, .srcfd = fd, .newfd = slot };
-    s32 result = 0;
-    if (ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &r->notify_id) < 0 ||
-        ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_ADDFD, &add) < 0)
-        result = -errno;
+    s32 result = spawn_add_fd(b, r->notify_id, fd, slot);
     close(fd);
     return result;
 }

@@ -440,15 +440,11 @@ static bool report_lost_output(struct broker *b, struct session *s)
     struct stream *lost = s->stream[1].error ? &s->stream[1] : s->stream[2].error ? &s->stream[2] : NULL;
     if (!lost)
         return false;
-    struct {
-        u32 status, pad;
-        char text[256];
-    } body = { .status = status ? status : 125 };
-    int n = snprintf(body.text, sizeof(body.text), "output was lost: standard %s: %s", lost == &s->stream[1] ? "output" : "error",
-                     strerror(lost->error));
-    client_send(s->client, CTL_ERROR, &body, 8 + n);
+    status = status ? status : 125;
+    client_say(s->client, CTL_ERROR, status, "output was lost: standard %s: %s", lost == &s->stream[1] ? "output" : "error",
+               strerror(lost->error));
     if (s->main)
-        b->status = body.status;
+        b->status = status;
     return true;
 }
 

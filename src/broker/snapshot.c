@@ -7,16 +7,17 @@
  *
  * One order at a time. The guest may lie about everything; then the snapshot is worthless, or the deadline passes and
  * the client is told. A sandbox that was not paused is thawed whatever happens. What a guest keeps of a page file is a sealed
- * one's content, or nothing: the file of an order that fails is emptied and can never grow again, so it is no memory beside the limits. */
+ * one's content, or nothing: the file of an order that fails is emptied and can never grow again, so it is no memory beside the limits.
+ *
+ * A page file refers to those below: of the snapshot the sandbox was made from, or of the last one that a client has made safe and handed
+ * over (CTL_REBASE). When there are FD_BASE_MAX of them the next one takes the place of the uppermost and of those below that are not
+ * much larger. */
 #define _GNU_SOURCE
 #include "broker/broker.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/seccomp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define FREEZE_NS 10000000000ul
@@ -52,12 +53,14 @@ static int copy_sparse(int from, int to, u64 size, u64 max)
     return at < 0 && errno != ENXIO ? -errno : 0;
 }
 
-/* A segment of a sandbox that rests. One that does not could grow ahead of us for ever, while we serve nobody. */
-static int copy_segment(int from, int to, u64 size)
+static u64 stored(int fd)
 {
     struct stat st;
-    return fstat(from, &st) < 0 ? -errno : copy_sparse(from, to, size, (u64)st.st_blocks * 512 + COPY_SLACK);
+    return fstat(fd, &st) < 0 ? 0 : (u64)st.st_blocks * 512;
 }
+
+/* A segment of a sandbox that rests. One that does not could grow ahead of us for ever, while we serve nobody. */
+static int copy_segment(int from, int to, u64 size) { return copy_sparse(from, to, size, stored(from) + COPY_SLACK); }
 
 static void post_order(struct broker *b, u32 order)
 {
@@ -83,11 +86,6 @@ static void order_ends(struct broker *b)
 static void order_fails(struct broker *b, const char *why, int error)
 {
     struct freeze *f = &b->freeze;
-    struct {
-        u32 status, pad;
-        char text[256];
-    } body = { .status = 125 };
-    int n = snprintf(body.text, sizeof(body.text), "%s%s%s", why, error ? ": " : "", error ? strerror(error) : "");
     struct client *c = f->client;
     if (f->state == FREEZE_ASKED && f->posted && !f->paused)
         post_order(b, FREEZE_THAW);
@@ -95,7 +93,7 @@ static void order_fails(struct broker *b, const char *why, int error)
         fcntl(f->fd[2], F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK);
     order_ends(b);
     if (c) {
-        client_send(c, CTL_ERROR, &body, 8 + MIN(n, (int)sizeof(body.text) - 1));
+        client_say(c, CTL_ERROR, 125, "%s%s%s", why, error ? ": " : "", error ? strerror(error) : "");
         client_drop(b, c);
     }
 }
@@ -108,36 +106,30 @@ static void send_copied(struct broker *b, struct client *c)
     struct ctl_frozen *m = calloc(1, total);
     if (!m)
         return;
-    u32 below = b->base_count < FD_BASE_MAX ? b->base_count : 0; /* as kernel/snapshot/dump.c: then the page file is whole */
-    *m = (struct ctl_frozen){ .levels = below, .mount_count = cfg->mount_count };
+    u32 below = b->freeze.level;
+    *m = (struct ctl_frozen){ .levels = below, .mount_count = cfg->mount_count, .number = b->freeze.number };
     for (u32 i = 0; i < BROKER_SESSION_MAX; i++)
         if (b->sessions[i].state != SESSION_FREE && b->sessions[i].main)
             m->tty = b->sessions[i].tty;
     memcpy(m + 1, (u8 *)cfg + cfg->mounts_off, mounts);
-    struct ctl_header h = { .type = CTL_BASE, .size = sizeof(h), .total = sizeof(h) };
-    if (!below || fds_send(c->source.fd, &(struct iovec){ &h, sizeof(h) }, 1, b->base_fd, MIN(below, (u32)FDS_MAX),
-                                   MSG_DONTWAIT) >= 0)
+    if (!below || client_send_fds(c, CTL_BASE, b->base_fd, below) >= 0)
         client_send(c, CTL_FROZEN, (u8 *)m + sizeof(m->h), total - sizeof(m->h));
     free(m);
 }
 
-/* A pause, or its end: no more than that it is done. */
-static void send_done(struct client *c)
-{
-    struct ctl_frozen m = { 0 };
-    client_send(c, CTL_FROZEN, (u8 *)&m + sizeof(m.h), sizeof(m) - sizeof(m.h));
-}
-
 static void order_done(struct broker *b)
 {
-    struct client *c = b->freeze.client;
-    bool stop = b->freeze.stop && c, copied = b->freeze.order == FREEZE_COPY;
+    struct freeze *f = &b->freeze;
+    struct client *c = f->client;
+    bool stop = f->stop && c, copied = f->order == FREEZE_COPY;
+    if (copied && f->may_base)
+        f->written = f->number;
     order_ends(b);
     if (c) {
         if (copied)
             send_copied(b, c);
         else
-            send_done(c);
+            client_number(c, CTL_FROZEN, 0);
         client_drop(b, c);
     }
     if (stop)
@@ -168,11 +160,17 @@ void freeze_client_gone(struct broker *b, struct client *c)
 
 /* ---- orders of clients ---- */
 
+static void take_fds(int *to, int *fds, u32 count)
+{
+    memcpy(to, fds, count * sizeof(int));
+    memset(fds, 0xff, count * sizeof(int));
+}
+
 /* order: enum freeze_order and CTL_FREEZE_STOP. Takes fds over: copies of K, D and pages for FREEZE_COPY. */
 int freeze_order(struct broker *b, struct client *c, u32 order, int *fds, u32 fd_count)
 {
     struct freeze *f = &b->freeze;
-    u32 what = order & ~CTL_FREEZE_STOP;
+    u32 what = order & ~(CTL_FREEZE_STOP | CTL_FREEZE_BASE);
     if (f->state != FREEZE_IDLE)
         return -EBUSY;
     if (what == FREEZE_COPY && !limits_room_for_copy(b))
@@ -180,37 +178,50 @@ int freeze_order(struct broker *b, struct client *c, u32 order, int *fds, u32 fd
     if (what > FREEZE_COPY || fd_count != (what == FREEZE_COPY ? 3u : 0u))
         return -EINVAL;
     if (what == FREEZE_THAW || (what == FREEZE_STAY && f->paused)) {
-        bool changes = what == FREEZE_THAW && f->paused;
-        if (changes)
+        if (what == FREEZE_THAW && f->paused)
             post_order(b, FREEZE_THAW);
         f->paused = what == FREEZE_STAY;
-        send_done(c);
+        client_number(c, CTL_FROZEN, 0);
         return 1;
     }
     f->client = c;
     f->order = what;
     f->stop = order & CTL_FREEZE_STOP;
+    f->may_base = order & CTL_FREEZE_BASE;
     f->number++;
     f->state = FREEZE_ASKED;
     f->deadline_ns = monotonic_ns() + FREEZE_NS;
-    for (u32 i = 0; i < fd_count; i++) {
-        f->fd[i] = fds[i];
-        fds[i] = -1;
-    }
+    take_fds(f->fd, fds, fd_count);
     f->posted = false; /* freeze_check() does it */
     return 0;
 }
 
-static bool program_runs(struct broker *b)
+/* Takes fds over: files of all levels that order `number` made. */
+int freeze_rebase(struct broker *b, u32 number, int *fds, u32 fd_count)
 {
-    struct session *s = session_main(b);
-    return s && s->state == SESSION_RUNNING;
+    struct freeze *f = &b->freeze;
+    struct stat st;
+    if (f->state != FREEZE_IDLE || !number || number != f->written)
+        return -EBUSY;
+    if (fd_count != f->level + 1) /* it stays the same with the base */
+        return -EPROTO;
+    for (u32 i = 0; i < fd_count; i++)
+        if (fstat(fds[i], &st) < 0 || !S_ISREG(st.st_mode) || (fcntl(fds[i], F_GETFL) & O_ACCMODE) != O_RDONLY)
+            return -EPROTO;
+    for (u32 i = 0; i < b->base_count; i++)
+        close(b->base_fd[i]);
+    take_fds(b->base_fd, fds, fd_count);
+    b->base_count = fd_count;
+    b->base_number = number;
+    f->written = 0;
+    return 1;
 }
 
 void freeze_check(struct broker *b)
 {
     struct freeze *f = &b->freeze;
-    if (f->state == FREEZE_ASKED && !f->posted && program_runs(b)) {
+    struct session *s = session_main(b);
+    if (f->state == FREEZE_ASKED && !f->posted && s && s->state == SESSION_RUNNING) {
         f->posted = true;
         post_order(b, f->order);
     }
@@ -230,19 +241,27 @@ int freeze_wait_ms(const struct broker *b)
 
 void freeze_limit(struct broker *b, u64 max)
 {
-    struct stat st;
-    if (b->freeze.state > FREEZE_ASKED && fstat(b->freeze.fd[2], &st) == 0 && (u64)st.st_blocks * 512 > max)
+    if (b->freeze.state > FREEZE_ASKED && stored(b->freeze.fd[2]) > max)
         order_fails(b, "the pages of the sandbox's processes take more than its memory limit allows; raise --memory", 0);
 }
 
 /* ---- the guest's answers ---- */
 
+/* So that what is written again is in proportion to what was written since. */
+static u32 choose_level(const struct broker *b)
+{
+    if (b->base_count < FD_BASE_MAX)
+        return b->base_count;
+    u32 level = FD_BASE_MAX - 1;
+    for (u64 above = stored(b->base_fd[level]); level && stored(b->base_fd[level - 1]) <= 2 * above; level--)
+        above += stored(b->base_fd[level - 1]);
+    return level;
+}
+
 static s32 copy_now(struct broker *b, struct request *r)
 {
     struct freeze *f = &b->freeze;
-    int error = copy_segment(b->k_fd, f->fd[0], K_SIZE);
-    if (!error)
-        error = copy_segment(b->d_fd, f->fd[1], D_SIZE);
+    int error = copy_segment(b->k_fd, f->fd[0], K_SIZE) ?: copy_segment(b->d_fd, f->fd[1], D_SIZE);
     if (error) {
         order_fails(b, "the sandbox's state cannot be copied", -error);
         return error;
@@ -250,7 +269,8 @@ static s32 copy_now(struct broker *b, struct request *r)
     f->left = MIN(r->head.arg[2], 100000ul);
     f->state = FREEZE_DUMPING;
     f->deadline_ns = monotonic_ns() + DUMP_NS;
-    r->head.value = b->swap;
+    f->level = choose_level(b);
+    r->head.value = (b->swap ? DUMP_SWAP : 0) | (f->may_base ? DUMP_BASE : 0) | b->base_count << 8 | f->level << 12 | (u64)b->base_number << 32;
     return 0;
 }
 
@@ -275,8 +295,10 @@ s32 freeze_dump_open(struct broker *b, struct request *r)
     struct freeze *f = &b->freeze;
     if (f->state != FREEZE_DUMPING || r->head.arg[0] != f->number || !r->notify_id)
         return -ESRCH;
-    struct seccomp_notif_addfd add = { .id = r->notify_id, .flags = SECCOMP_ADDFD_FLAG_SETFD, .srcfd = f->fd[2], .newfd = FD_D };
-    return ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_ADDFD, &add) < 0 ? -errno : 0;
+    s32 error = spawn_add_fd(b, r->notify_id, f->fd[2], FD_D);
+    for (u32 i = 0; i < b->base_count && !error; i++)
+        error = spawn_add_fd(b, r->notify_id, b->base_fd[i], FD_BASE0 + i);
+    return error;
 }
 
 s32 freeze_dumped(struct broker *b, struct request *r)
@@ -298,9 +320,7 @@ s32 freeze_dumped(struct broker *b, struct request *r)
 /* K and D begin as copies. */
 int snapshot_load(struct broker *b)
 {
-    int r = copy_sparse(b->parts_fd[0], b->k_fd, K_SIZE, ~0ul);
-    if (r >= 0)
-        r = copy_sparse(b->parts_fd[1], b->d_fd, D_SIZE, ~0ul);
+    int r = copy_sparse(b->parts_fd[0], b->k_fd, K_SIZE, ~0ul) ?: copy_sparse(b->parts_fd[1], b->d_fd, D_SIZE, ~0ul);
     close(b->parts_fd[0]);
     close(b->parts_fd[1]);
     return r;

@@ -322,7 +322,8 @@ static int wait_listener(struct broker *b)
     return 0;
 }
 
-static int add_fd(struct broker *b, u64 id, int fd, u32 slot)
+/* Into the process whose bell id is; fd -1 = nothing. */
+int spawn_add_fd(struct broker *b, u64 id, int fd, u32 slot)
 {
     struct seccomp_notif_addfd add = { .id = id, .flags = SECCOMP_ADDFD_FLAG_SETFD, .srcfd = fd, .newfd = slot };
     return fd < 0 || ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_ADDFD, &add) >= 0 ? 0 : -errno;
@@ -343,13 +344,13 @@ int spawn_hand_over(struct broker *b)
     if (ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_RECV, &n) < 0)
         return -errno;
     for (u32 i = 0; !r && i < b->image_count; i++)
-        r = add_fd(b, n.id, b->image_fd[i], FD_IMAGE0 + i);
+        r = spawn_add_fd(b, n.id, b->image_fd[i], FD_IMAGE0 + i);
     for (u32 i = 0; !r && i < b->base_count; i++)
-        r = add_fd(b, n.id, b->base_fd[i], FD_BASE0 + i);
+        r = spawn_add_fd(b, n.id, b->base_fd[i], FD_BASE0 + i);
     if (!r)
-        r = add_fd(b, n.id, b->views[0].fd, FD_VIEWS);
+        r = spawn_add_fd(b, n.id, b->views[0].fd, FD_VIEWS);
     if (!r)
-        r = add_fd(b, n.id, b->views[1].fd, FD_VIEWS_OWN);
+        r = spawn_add_fd(b, n.id, b->views[1].fd, FD_VIEWS_OWN);
     struct seccomp_notif_resp done = { .id = n.id };
     if (!r && ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_SEND, &done) < 0)
         r = -errno;

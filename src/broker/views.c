@@ -85,7 +85,7 @@ static enum wire_view_state ask(struct broker *b, struct views *v, int opath, co
     int fd = hostfs_reopen(&b->fs, opath, O_RDONLY);
     if (fd < 0)
         return WIRE_VIEW_NONE;
-    int r = client_send_fd(b->link, v->own ? CTL_VIEW_OWN : CTL_VIEW, fd);
+    int r = client_send_fds(b->link, v->own ? CTL_VIEW_OWN : CTL_VIEW, &fd, 1);
     close(fd);
     if (r < 0)
         return WIRE_VIEW_NONE;

@@ -75,6 +75,7 @@ int cmd_snapshot(int argc, char **argv)
     struct shown shown = { .start = now_ms() };
     struct harena_parts *parts = NULL;
     struct store_info info;
+    struct harena_base base = { 0 };
     save.kernel = k;
     save.progress = isatty(2) ? show_progress : NULL;
     save.arg = &shown;
@@ -86,11 +87,12 @@ int cmd_snapshot(int argc, char **argv)
         paused = r == 0;
     }
     if (r == 0)
-        r = harena_snapshot(save.sandbox, false, &parts, &err);
+        r = harena_snapshot(save.sandbox, HARENA_SNAPSHOT_BASE, &parts, &err);
     if (r == 0) {
         save.parts = parts;
         save.parent = origin.snapshot;
         save.parent_id = origin.snapshot_id;
+        save.base = stop ? NULL : &base;
         r = store_save(s, &save, &info, &err);
         if (shown.last)
             fprintf(stderr, "\r%48s\r", "");
@@ -101,6 +103,12 @@ int cmd_snapshot(int argc, char **argv)
         harena_resume(save.sandbox, NULL);
     if (r < 0)
         status = fail_error(&err);
+    else if (base.levels) { /* not when another one is under way: then the next one is larger */
+        base.snapshot = info.name;
+        base.snapshot_id = info.id;
+        harena_rebase(save.sandbox, &base, NULL);
+    }
+    store_base_close(&base);
     harena_parts_free(parts);
     kernel_close(k);
     store_close(s);

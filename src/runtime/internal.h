@@ -64,8 +64,10 @@ void factory_refill(struct harena_factory *f);
 int state_base(struct harena_error *err);
 int state_create(struct harena_sandbox *s, const char *name, int *listener, struct harena_error *err);
 int state_write_info(struct harena_sandbox *s, const char *const *argv);
+int state_set_origin(const char *name, const char *snapshot, const char *snapshot_id, struct harena_error *err);
 void state_remove(int base_fd, int dir_fd, const char *name);
 struct json_t;
+struct json_t *state_read_info(int dir);
 void limits_from_json(const struct json_t *o, struct harena_limits *l);
 
 /* The open directory of a running sandbox, by name or id. */

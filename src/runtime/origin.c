@@ -68,15 +68,12 @@ int harena_origin(const char *name, struct harena_origin *out, struct harena_err
     if (dir < 0)
         return -1;
     *out = (struct harena_origin){ 0 };
-    int fd = openat(dir, "info.json", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    json_t *info = fd >= 0 ? json_loadfd(fd, 0, NULL) : NULL;
+    json_t *info = state_read_info(dir);
     snprintf(out->snapshot, sizeof(out->snapshot), "%s", json_string_value(json_object_get(info, "snapshot")) ?: "");
     snprintf(out->snapshot_id, sizeof(out->snapshot_id), "%s", json_string_value(json_object_get(info, "snapshot_id")) ?: "");
     limits_from_json(json_object_get(info, "limits"), &out->limits);
     int r = check_files(json_string_value(json_object_get(info, "files")) ?: "", err);
     json_decref(info);
-    if (fd >= 0)
-        close(fd);
     close(dir);
     return r;
 }

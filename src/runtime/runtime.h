@@ -47,6 +47,7 @@ struct harena_parts {
     int kernel, data;
     int pages[HARENA_LEVELS];
     u32 levels;
+    u32 number; /* for harena_rebase() */
     bool tty; /* its main session has a terminal */
     struct harena_mount *mounts; /* of the sandbox; strings are owned */
     u32 mount_count;
@@ -157,8 +158,19 @@ int harena_request(struct harena_sandbox *s, u32 ctl_type, u32 number, struct ha
 /* Every process stops at once, wherever it is, until resumed. */
 int harena_pause(const char *name, struct harena_error *err);
 int harena_resume(const char *name, struct harena_error *err);
-/* Its state as of now; it goes on at once (unless it was paused), or with `stop` ends. Free *out with harena_parts_free. */
-int harena_snapshot(const char *name, bool stop, struct harena_parts **out, struct harena_error *err);
+/* Its state as of now; it goes on at once (unless it was paused), or ends. Free *out with harena_parts_free. how: 0 or */
+#define HARENA_SNAPSHOT_STOP 256u
+#define HARENA_SNAPSHOT_BASE 512u /* harena_rebase() may follow */
+int harena_snapshot(const char *name, u32 how, struct harena_parts **out, struct harena_error *err);
+/* The last snapshot taken (with HARENA_SNAPSHOT_BASE) is safe: the next one refers to its page files, and the sandbox goes back to it
+ * (harena_origin). They must not change any more. The descriptors stay the caller's. */
+struct harena_base {
+    u32 number; /* of the parts */
+    u32 levels;
+    int pages[HARENA_LEVELS]; /* read-only */
+    const char *snapshot, *snapshot_id;
+};
+int harena_rebase(const char *name, const struct harena_base *base, struct harena_error *err);
 
 struct harena_info {
     char name[64];

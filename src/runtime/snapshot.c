@@ -156,6 +156,7 @@ static int take_answer(struct harena_parts *p, int fd, struct harena_error *err)
         r = m->h.type == CTL_FROZEN && m->h.size >= sizeof(*m) ? 1 : message_error(answer, err);
         if (r > 0) {
             p->tty = m->tty;
+            p->number = m->number;
             if (m->levels != below || decode_mounts(p, (u8 *)(m + 1), answer + m->h.size, m->mount_count)) {
                 harena_error_set(err, 125, "the broker's answer makes no sense");
                 r = -1;
@@ -167,7 +168,7 @@ static int take_answer(struct harena_parts *p, int fd, struct harena_error *err)
     }
 }
 
-int harena_snapshot(const char *name, bool stop, struct harena_parts **out, struct harena_error *err)
+int harena_snapshot(const char *name, u32 how, struct harena_parts **out, struct harena_error *err)
 {
     struct harena_parts *p = grow(NULL, sizeof(*p));
     memset(p, 0, sizeof(*p));
@@ -177,7 +178,7 @@ int harena_snapshot(const char *name, bool stop, struct harena_parts **out, stru
     p->pages[0] = p->data < 0 ? -1 : new_file("pages", DUMP_SIZE, err);
     int fd = p->pages[0] < 0 ? -1 : state_connect(name, err);
     int fds[3] = { p->kernel, p->data, p->pages[0] };
-    int r = fd < 0 ? -1 : order(fd, FREEZE_COPY | (stop ? CTL_FREEZE_STOP : 0), fds, 3, err);
+    int r = fd < 0 ? -1 : order(fd, FREEZE_COPY | how, fds, 3, err);
     if (!r)
         r = take_answer(p, fd, err);
     if (fd >= 0)
@@ -190,6 +191,23 @@ int harena_snapshot(const char *name, bool stop, struct harena_parts **out, stru
     }
     *out = p;
     return 0;
+}
+
+int harena_rebase(const char *name, const struct harena_base *base, struct harena_error *err)
+{
+    struct ctl_number m = { .h.type = CTL_REBASE, .number = base->number };
+    u8 *answer = NULL;
+    int fd = state_connect(name, err);
+    if (fd < 0)
+        return -1;
+    int r = message_send(fd, &m, sizeof(m), base->pages, base->levels, err);
+    if (r == 0)
+        r = message_receive(fd, &answer, NULL, err); /* its end, or why not */
+    if (r > 0)
+        r = message_error(answer, err);
+    free(answer);
+    close(fd);
+    return r < 0 ? -1 : state_set_origin(name, base->snapshot, base->snapshot_id, err);
 }
 
 /* ---- making a sandbox from parts ---- */

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #define EMPTY_NAME ".empty"
+#define INFO_MAX (4 << 20)
 
 /* Where the base directory may be, in order; the first that is there or can be made is used. */
 static int base_paths(char out[][PATH_MAX])
@@ -93,6 +94,20 @@ static bool name_valid(const char *name)
     return strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == n;
 }
 
+/* info.json of a sandbox, NULL when there is none. In one piece: the library reads a descriptor byte by byte. */
+json_t *state_read_info(int dir)
+{
+    int fd = openat(dir, "info.json", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+    char *text = fd >= 0 && !fstat(fd, &st) && st.st_size < INFO_MAX ? malloc(st.st_size + 1) : NULL;
+    ssize_t n = text ? read(fd, text, st.st_size) : -1;
+    json_t *info = n > 0 ? json_loadb(text, n, 0, NULL) : NULL;
+    free(text);
+    if (fd >= 0)
+        close(fd);
+    return info;
+}
+
 /* Opens NAME and takes its lock. Returns a descriptor; -1 with errno EWOULDBLOCK when it lives, or another errno. */
 static int take_directory(int base_fd, const char *name)
 {
@@ -115,8 +130,7 @@ static int take_directory(int base_fd, const char *name)
 /* What a sandbox says about its cgroups. */
 static void with_cgroups(int dir_fd, void (*act)(char *const *paths, u32 count))
 {
-    int fd = openat(dir_fd, "info.json", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    json_t *info = fd >= 0 ? json_loadfd(fd, 0, NULL) : NULL;
+    json_t *info = state_read_info(dir_fd);
     json_t *list = json_object_get(info, "cgroups"), *item;
     char *paths[CGROUP_MAX];
     u32 count = 0;
@@ -126,8 +140,6 @@ static void with_cgroups(int dir_fd, void (*act)(char *const *paths, u32 count))
             paths[count++] = (char *)json_string_value(item);
     act(paths, count);
     json_decref(info);
-    if (fd >= 0)
-        close(fd);
 }
 
 /* Removes everything of a dead sandbox. The lock is held through dir_fd. */
@@ -165,6 +177,7 @@ void state_remove(int base_fd, int dir_fd, const char *name)
 {
     unlinkat(dir_fd, "control", 0);
     unlinkat(dir_fd, "info.json", 0);
+    unlinkat(dir_fd, "info.new", 0);
     unlinkat(base_fd, name, AT_REMOVEDIR);
 }
 
@@ -242,6 +255,38 @@ void limits_from_json(const struct json_t *o, struct harena_limits *l)
     }
 }
 
+/* Takes info over. Whoever reads sees the old or the new. */
+static int write_info(int dir, json_t *info)
+{
+    int fd = openat(dir, "info.new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    char *text = fd >= 0 && info ? json_dumps(info, JSON_COMPACT) : NULL;
+    size_t size = text ? strlen(text) : 0;
+    int result = text && write(fd, text, size) == (ssize_t)size ? 0 : -1;
+    free(text);
+    if (fd >= 0)
+        close(fd);
+    json_decref(info);
+    return result < 0 ? result : renameat(dir, "info.new", dir, "info.json");
+}
+
+/* The snapshot whose files a running sandbox is based on now. */
+int state_set_origin(const char *name, const char *snapshot, const char *snapshot_id, struct harena_error *err)
+{
+    int dir = state_open(name, err);
+    if (dir < 0)
+        return -1;
+    json_t *info = state_read_info(dir);
+    int r = -1;
+    if (info && !json_object_set_new(info, "snapshot", json_string(snapshot)) &&
+        !json_object_set_new(info, "snapshot_id", json_string(snapshot_id)))
+        r = write_info(dir, json_incref(info));
+    if (r < 0)
+        harena_error_set(err, 125, "cannot write the state of sandbox '%.64s': %s", name, strerror(errno));
+    json_decref(info);
+    close(dir);
+    return r;
+}
+
 int state_write_info(struct harena_sandbox *s, const char *const *argv)
 {
     json_t *command = json_array(), *cgroups = json_array();
@@ -254,12 +299,7 @@ int state_write_info(struct harena_sandbox *s, const char *const *argv)
                              json_string(s->root) ?: json_string("?"), "cgroups", cgroups, "limits", limits_to_json(&s->limits),
                              "snapshot", s->origin.snapshot, "snapshot_id", s->origin.snapshot_id, "files",
                              json_string(s->files ?: "") ?: json_string("?"));
-    int fd = openat(s->state_fd, "info.json", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    int result = fd >= 0 && info ? json_dumpfd(info, fd, JSON_COMPACT) : -1;
-    if (fd >= 0)
-        close(fd);
-    json_decref(info);
-    return result;
+    return write_info(s->state_fd, info);
 }
 
 /* Calls back for every sandbox that lives, removes the others. */
@@ -300,14 +340,11 @@ struct by_id {
 static void match_id(int dir_fd, const char *name, void *arg)
 {
     struct by_id *search = arg;
-    int fd = openat(dir_fd, "info.json", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    json_t *info = fd >= 0 ? json_loadfd(fd, 0, NULL) : NULL;
+    json_t *info = state_read_info(dir_fd);
     const char *id = json_string_value(json_object_get(info, "id"));
     if (id && !strcmp(id, search->id))
         snprintf(search->name, sizeof(search->name), "%.63s", name);
     json_decref(info);
-    if (fd >= 0)
-        close(fd);
 }
 
 /* By name, or else by id. */
@@ -373,10 +410,7 @@ struct listing {
 static void list_one(int dir_fd, const char *name, void *arg)
 {
     struct listing *l = arg;
-    int fd = openat(dir_fd, "info.json", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    json_t *info = fd >= 0 ? json_loadfd(fd, 0, NULL) : NULL;
-    if (fd >= 0)
-        close(fd);
+    json_t *info = state_read_info(dir_fd);
     if (!info)
         return;
     if (l->count == l->room) {

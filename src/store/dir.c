@@ -308,7 +308,7 @@ u8 *file_read(int dir, const char *name, u64 max, size_t *size, struct harena_er
 
 /* ---- writing ---- */
 
-int file_write(int dir, const char *name, const void *data, size_t size, bool sync, struct harena_error *err)
+int file_write(int dir, const char *name, const void *data, size_t size, struct harena_error *err)
 {
     const u8 *p = data;
     int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -322,8 +322,6 @@ int file_write(int dir, const char *name, const void *data, size_t size, bool sy
         p += n > 0 ? n : 0;
         size -= n > 0 ? (size_t)n : 0;
     }
-    if (!e && sync && fsync(fd) < 0)
-        e = errno;
     if (fd >= 0)
         close(fd);
     if (!e)

@@ -42,7 +42,7 @@ int snapshot_open(struct store *s, const char *where, struct place *p, struct ha
 int file_open(int dir, const char *name, u64 max, struct stat *st, struct harena_error *err);
 /* All of it, malloc'ed, with a NUL behind. */
 u8 *file_read(int dir, const char *name, u64 max, size_t *size, struct harena_error *err);
-int file_write(int dir, const char *name, const void *data, size_t size, bool sync, struct harena_error *err);
+int file_write(int dir, const char *name, const void *data, size_t size, struct harena_error *err);
 /* An unlinked file in the store, read-write. */
 int file_unlinked(struct store *s, struct harena_error *err);
 /* The same file through another, read-only description; closes fd. */

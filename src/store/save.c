@@ -2,7 +2,8 @@
  *
  * What a parent has is not stored again. Pages come in levels from the kernel: those below the last are files of other snapshots
  * and are linked. Contents of files in memory (`data`) come whole: they are compared with the parent's, whose levels are linked,
- * and what differs becomes a level on top; at MANIFEST_LEVELS, or when little is the same, a snapshot starts anew. */
+ * and what differs becomes a level on top; at MANIFEST_LEVELS it takes the place of all but the first. When little is the same, a
+ * snapshot starts anew. */
 #define _GNU_SOURCE
 #include "store/internal.h"
 #include <errno.h>
@@ -80,10 +81,11 @@ static int make_file(struct saving *v, const char *name)
     return fd < 0 ? fail_errno(v, name) : fd;
 }
 
+/* sync_files() waits for it. */
 static int finish_file(struct saving *v, int fd, int r)
 {
-    if (r == 0 && !v->o->no_sync && fsync(fd) < 0)
-        r = fail_errno(v, "files");
+    if (r == 0 && !v->o->no_sync)
+        sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE); /* a hint */
     close(fd);
     return r;
 }
@@ -157,7 +159,7 @@ static int save_kernel(struct saving *v)
     if (fd >= 0)
         close(fd);
     if (r == 0)
-        r = file_write(v->dir, "symbols", symbols, size, !v->o->no_sync, v->err);
+        r = file_write(v->dir, "symbols", symbols, size, v->err);
     v->m->symbols.size = size;
     hash_text(symbols ?: "", size, v->m->symbols.xxh3);
     free(symbols);
@@ -169,23 +171,24 @@ static int save_data_difference(struct saving *v, bool *done)
 {
     struct opened *old = &v->parent.data;
     struct stack below = stack_of(v->parent.m, SEGMENT_DATA, old, &v->parent.x);
+    u32 levels = below.levels = below.levels < MANIFEST_LEVELS ? below.levels : 1;
     u32 segments = v->m->segment_count, extents = v->x.count;
     u64 whole = 0;
     char name[16];
-    for (u32 i = 0; i < old->levels; i++) {
+    for (u32 i = 0; i < levels; i++) {
         const struct manifest_segment *theirs = manifest_segment(v->parent.m, SEGMENT_DATA, i);
         struct manifest_segment *g = add_segment(v, SEGMENT_DATA, i, name);
         whole += theirs->stored;
         if (take_over(v, g, theirs) < 0 || share_file(v, old->fd[i], name, g, v->x.list + g->first) < 0)
             return -1;
     }
-    if (write_segment(v, SEGMENT_DATA, old->levels, v->o->parts->data, &below, D_SIZE) < 0)
+    if (write_segment(v, SEGMENT_DATA, levels, v->o->parts->data, &below, D_SIZE) < 0)
         return -1;
     const struct manifest_segment *top = &v->m->segments[v->m->segment_count - 1];
     *done = top->stored <= whole / 2 || top->stored <= CHUNK;
     if (*done)
         return 0;
-    for (u32 i = 0; i <= old->levels; i++) {
+    for (u32 i = 0; i <= levels; i++) {
         snprintf(name, sizeof(name), "data.%u", i);
         unlinkat(v->dir, name, 0);
     }
@@ -197,7 +200,7 @@ static int save_data_difference(struct saving *v, bool *done)
 static int save_data(struct saving *v)
 {
     bool done = false;
-    if (v->parent.m && v->parent.data.levels && v->parent.data.levels < MANIFEST_LEVELS && save_data_difference(v, &done) < 0)
+    if (v->parent.m && v->parent.data.levels && save_data_difference(v, &done) < 0)
         return -1;
     return done ? 0 : write_segment(v, SEGMENT_DATA, 0, v->o->parts->data, NULL, D_SIZE);
 }
@@ -293,11 +296,10 @@ static int write_manifest(struct saving *v)
     const char *why;
     char seal[SEAL_MAX];
     size_t size;
-    bool sync = !v->o->no_sync;
     u8 *index = index_encode(&v->x, &size);
     v->m->index.size = size;
     hash_text(index, size, v->m->index.xxh3);
-    int r = file_write(v->dir, "index", index, size, sync, v->err);
+    int r = file_write(v->dir, "index", index, size, v->err);
     free(index);
     if (r < 0)
         return -1;
@@ -307,9 +309,27 @@ static int write_manifest(struct saving *v)
         return -1;
     }
     seal_make(v->s, v->dir, text, size, seal);
-    r = file_write(v->dir, "manifest.json", text, size, sync, v->err);
+    r = file_write(v->dir, "manifest.json", text, size, v->err);
     free(text);
-    return r < 0 ? -1 : file_write(v->dir, "seal", seal, strlen(seal), sync, v->err);
+    return r < 0 ? -1 : file_write(v->dir, "seal", seal, strlen(seal), v->err);
+}
+
+/* All files together: the file system's journal is written once for the first, and the others find that done. */
+static int sync_files(struct saving *v)
+{
+    static const char *const fixed[] = { "symbols", "index", "manifest.json", "seal" };
+    char name[16];
+    for (u32 i = 0; i < v->m->segment_count + ARRAY_COUNT(fixed); i++) {
+        const char *file = i < ARRAY_COUNT(fixed) ? fixed[i] : segment_name(&v->m->segments[i - ARRAY_COUNT(fixed)], name);
+        int fd = openat(v->dir, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC), r = fd < 0 ? -1 : fsync(fd);
+        if (r < 0)
+            fail_errno(v, file);
+        if (fd >= 0)
+            close(fd);
+        if (r < 0)
+            return -1;
+    }
+    return fsync(v->dir) < 0 ? fail_errno(v, "directory") : 0;
 }
 
 /* ---- all of it ---- */
@@ -352,6 +372,24 @@ static int save_all(struct saving *v, const char *name)
     add_names(v, name);
     open_parent(v);
     return add_mounts(v) < 0 || save_kernel(v) < 0 || save_data(v) < 0 || save_pages(v) < 0 || write_manifest(v) < 0 ? -1 : 0;
+}
+
+/* The caller's, to be handed to the sandbox. */
+static int give_base(struct saving *v, struct harena_base *base)
+{
+    struct opened pages;
+    if (segments_open(v->dir, v->m, SEGMENT_PAGES, &pages, v->err) < 0)
+        return -1;
+    memcpy(base->pages, pages.fd, sizeof(base->pages));
+    base->levels = pages.levels;
+    base->number = v->o->parts->number;
+    return 0;
+}
+
+void store_base_close(struct harena_base *base)
+{
+    for (; base->levels; base->levels--)
+        close(base->pages[base->levels - 1]);
 }
 
 static bool exists(const struct place *p)
@@ -412,8 +450,8 @@ int store_save(struct store *s, const struct store_save *o, struct store_info *o
     if (!v.m)
         abort();
     r = save_all(&v, p.name);
-    if (r == 0 && !o->no_sync && fsync(v.dir) < 0)
-        r = fail_errno(&v, "directory");
+    if (r == 0 && !o->no_sync)
+        r = sync_files(&v);
     if (r == 0)
         r = put_in_place(o, &p, temporary, &replaced, err);
     if (r < 0)
@@ -422,6 +460,8 @@ int store_save(struct store *s, const struct store_save *o, struct store_info *o
         r = fail_errno(&v, "directory");
     if (r == 0 && out)
         snapshot_describe(s, v.dir, p.name, out);
+    if (r == 0 && o->base && p.in_store && give_base(&v, o->base) < 0)
+        r = -1;
     close(v.dir);
     if (replaced)
         temporary_remove(p.dir, temporary);

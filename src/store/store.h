@@ -43,7 +43,8 @@ struct store_save {
     const char *sandbox;        /* its name, for the manifest */
     const struct harena_parts *parts;
     const struct kernel_image *kernel; /* that the sandbox runs */
-    const char *parent, *parent_id; /* the snapshot it was restored from, or NULL */
+    const char *parent, *parent_id; /* the snapshot it was restored from or that was taken of it before, or NULL */
+    struct harena_base *base;   /* out, or NULL: its page files, to be closed by store_base_close(); no levels outside of the store */
     bool replace;               /* an existing snapshot */
     bool no_sync;               /* for tests */
     void (*progress)(void *arg, u64 done, u64 total); /* bytes */
@@ -66,6 +67,8 @@ struct store_info {
 /* Would store_save fail at once because the name is taken or not valid? */
 int store_check_free(struct store *s, const struct store_save *o, struct harena_error *err);
 int store_save(struct store *s, const struct store_save *o, struct store_info *out, struct harena_error *err);
+
+void store_base_close(struct harena_base *base);
 
 struct store_loaded {
     struct manifest *manifest;

@@ -122,8 +122,9 @@ enum wire_op {
     WIRE_SPAWNED, /* session arg[0] started as pid arg[1], or result arg[2] = -errno of enum spawn_step arg[3] */
     WIRE_PROCS,   /* part of the answer to MAIL_PROCS; arg[0]: its token, arg[1]: 1 = more follows; data: lines, see struct mail_procs */
     WIRE_FROZEN,    /* order arg[0] (struct mail_freeze): arg[1] = 0 all tasks are parked, or an errno; arg[2]: address spaces. FREEZE_COPY:
-                     * K and D have been copied when it is answered */
-    WIRE_DUMP_OPEN, /* the page file goes into slot FD_D of the calling process, which is a copy that only writes pages */
+                     * K and D have been copied when it is answered -> value: DUMP_* */
+    WIRE_DUMP_OPEN, /* into the slots of the calling process, which is a copy that only writes pages, go the page file (FD_D) and those of
+                     * the levels below (FD_BASE0 ...) */
     WIRE_DUMPED,    /* order arg[0]: one address space is written; arg[1] = 0 or an errno */
     WIRE_TRACE,   /* data: whole lines (kernel/sys/trace.h) -> EAGAIN: the reader is slow, send them again later */
     WIRE_USAGE,   /* -> wire_usage */
@@ -260,6 +261,13 @@ enum freeze_order {
     FREEZE_STAY, /* pause */
     FREEZE_COPY, /* have the state copied; go on as soon as that is possible, or stay paused if it was */
 };
+
+/* How pages are to be written. */
+#define DUMP_SWAP 1u /* the host may have moved pages out */
+#define DUMP_BASE 2u /* the page file may be the base of a later order */
+#define DUMP_LEVELS(value) ((u32)((value) >> 8) & 15u) /* page files of earlier orders, or that this sandbox was made from */
+#define DUMP_LEVEL(value) ((u32)((value) >> 12) & 15u) /* of the new page file: it refers to those below this */
+#define DUMP_TOP(value) ((u32)((value) >> 32)) /* the order that wrote the uppermost; 0: the sandbox was made from it */
 
 struct mail_freeze {
     struct mail_header h;

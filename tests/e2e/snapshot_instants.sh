@@ -1,5 +1,6 @@
 #!/bin/bash
-# Snapshots of running programs at random instants: the sandbox and the one made from its snapshot both come to the right end. And freezing
+# Snapshots of running programs at random instants, or several that build on each other: the sandbox and the one made from the (last)
+# snapshot both come to the right end. And freezing
 # at random instants, thousands of times, while the system-call tests run.
 #
 # SNAPSHOT_ROUNDS  instants of each program (3); SNAPSHOT_PROGRAMS: only these
@@ -15,7 +16,7 @@ with() { # FILE: the interpreter
 }
 
 instants() { # FILE
-  local f=$1 i=0 bad=0 made=0 expected ms t
+  local f=$1 i=0 bad=0 made=0 chained=0 expected ms t
   command -v "$(with "$f")" >/dev/null || { echo "ok - $f # skip: $(with "$f") is not here"; return; }
   [ "$f" != redis.py ] || command -v redis-server >/dev/null || { echo "ok - $f # skip: redis-server is not here"; return; }
   cp "$programs/$f" "/dev/shm/$tag-$f" # this directory itself may lie in /tmp
@@ -30,19 +31,21 @@ instants() { # FILE
     local original=$!
     while [ ! -e /run/harena/$tag-s/control ] && kill -0 $original 2>/dev/null; do :; done
     t=$((RANDOM % ms))
-    timeout -k 5 200 "$BUILD/tests/snapshot_clone" "$tag-s" $t >clone 2>clone.err </dev/null
+    local chain=$((RANDOM % 2 * (1 + RANDOM % 7)))
+    timeout -k 5 200 "$BUILD/tests/snapshot_clone" "$tag-s" $t 1 $chain >clone 2>clone.err </dev/null
     local status=$?
     wait $original
-    [ "$(cat original)" = "$expected" ] || { echo "# $f, $t of $ms ms: the original: $(cat original)"; bad=$((bad + 1)); }
+    [ "$(cat original)" = "$expected" ] || { echo "# $f, $t of $ms ms, chain $chain: the original: $(cat original)"; bad=$((bad + 1)); }
     [ $status != 99 ] || continue
+    chained=$((chained + (chain > 1)))
     made=$((made + 1))
     case $status$expected in # what was printed before is not printed again
     0*"$(cat clone)") ;;
-    *) echo "# $f, $t of $ms ms: status $status: $(tail -5 clone) $(cat clone.err)"; bad=$((bad + 1)) ;;
+    *) echo "# $f, $t of $ms ms, chain $chain: status $status: $(tail -5 clone) $(cat clone.err)"; bad=$((bad + 1)) ;;
     esac
   done
   is "$f: clones that went wrong" 0 $bad
-  echo "# $f: $made clones"
+  echo "# $f: $made clones, $chained of chains"
 }
 
 frozen() { # NAME of a system-call test

@@ -91,7 +91,59 @@ is 'the second is whole' 'good s' "$(echo s | h restore second --verify 2>&1)"
 status 'exec in a restored one sees its files' 0 "$HARENA" snapshots
 like 'listed' '*second *2/2*first*' "$(cat out)"
 
-# ---- generations: levels pile up, then a snapshot is whole again ----
+# ---- a further snapshot of a running sandbox: what has changed; the same of one that was restored ----
+cat >grown.py <<'P'
+import os, sys, time, zlib
+b = bytearray(os.urandom(20 << 20))
+for i in range(3):
+    if not os.fork():
+        b[:] = os.urandom(len(b))
+        open('/tmp/ready%d' % i, 'w')
+        time.sleep(1e6)
+while not all(os.path.exists('/tmp/ready%d' % i) for i in range(3)):
+    time.sleep(0.05)
+print('ready', flush=True)
+for line in sys.stdin:
+    at = (int(line) % 20) << 20
+    for i in range(at, at + (1 << 20), 4096):
+        b[i] ^= 1
+    print(zlib.crc32(b), flush=True)
+P
+grown() { # NAME FIRST: eight snapshots, after a megabyte of change each, all of it said by descriptor 7; sizes in $own
+  local n
+  own=
+  for n in $(seq "$2" $(($2 + 7))); do
+    echo "$n" >&7
+    for i in $(seq 100); do [ "$(wc -l <"$1.out")" -gt "$((n - $2 + (1 - ${3:-0})))" ] && break; sleep 0.05; done
+    [ "$n" = 5 ] && h rm g3 g4
+    h snapshot "$tag-$1" -o "g$n" 2>&1
+    own+=" $(field "g$n" own)"
+  done
+}
+mkfifo in.g in.h
+timeout 200 "$HARENA" run --name "$tag-g" -v "$work/grown.py:/g.py" -- python3 /g.py <in.g >g.out 2>&1 &
+exec 7>in.g
+for i in $(seq 200); do [ -s g.out ] && break; sleep 0.1; done
+is 'the first' '' "$(h snapshot "$tag-g" -o g0 2>&1)"
+grown g 1
+is "a megabyte costs less than two, and no chain more than it has changed ($own)" '' "$(echo $own | tr ' ' '\n' |
+  awk 'NR <= 3 && $1 > 2000000 || $1 > 10000000')"
+is 'the third refers to those below' 3 "$(field g2 page_levels)"
+h kill "$tag-g"
+exec 7>&-
+h restore g8 --name "$tag-h" <in.h >h.out 2>&1 &
+exec 7>in.h
+grown h 9 1
+is "a restored one, too ($own)" '' "$(echo $own | tr ' ' '\n' | awk '$1 > 18000000')"
+h kill "$tag-h"
+exec 7>&-
+wait $!
+for n in 2 8 16; do # as it went on
+  is "restored from $n" "$(cat g.out h.out | grep '^[0-9]*$' | sed -n $((n + 1))p)" "$([ $n = 16 ] || echo $((n + 1)) | h restore "g$n" --verify 2>&1)"
+done
+h rm $(for n in 0 1 2 5 6 7 8 9 10 11 12 13 14 15 16; do echo g$n; done)
+
+# ---- generations: levels pile up, then all but the first become one ----
 parent=second
 for n in 3 4 5 6; do
   mkfifo in.$n
@@ -105,7 +157,7 @@ for n in 3 4 5 6; do
   wait $restored
   parent=n$n
 done
-is 'levels of generations' '3 4 1 2' "$(for n in 3 4 5 6; do field n$n page_levels; done | tr '\n' ' ' | sed 's/ $//')"
+is 'levels of generations' '3 4 2 3' "$(for n in 3 4 5 6; do field n$n page_levels; done | tr '\n' ' ' | sed 's/ $//')"
 is 'the last is whole' 'good t' "$(echo t | h restore n6 --verify 2>&1)"
 status 'all but the last are removed' 0 "$HARENA" rm n3 n4 n5
 is 'the last is still whole' 'good t' "$(echo t | h restore n6 --verify 2>&1)"

@@ -47,18 +47,21 @@ static void add_client(u32 i, bool is_link)
     far_end[i] = pair[1];
 }
 
-/* Gives client i a packet with fd_count descriptors. */
-static void packet(u32 i, const void *data, u32 size, u32 fd_count)
+/* Gives client i a packet with fd_count descriptors: devices and pipes, or files as those of snapshots. */
+static void packet(u32 i, const void *data, u32 size, u32 fd_count, bool files)
 {
-    int fds[FDS_MAX], pipes[2];
+    int fds[FDS_MAX], pipes[2], file = open("/proc/self/exe", O_RDONLY);
     if (pipe2(pipes, O_NONBLOCK))
         abort();
-    for (u32 i = 0; i < FDS_MAX; i++)
-        fds[i] = i == 2 ? pipes[1] : i == 1 ? open("/dev/zero", O_RDONLY) : open("/dev/null", O_RDWR);
+    const int odd[] = { open("/dev/null", O_RDWR), open("/dev/zero", O_RDONLY), pipes[1] };
+    for (u32 k = 0; k < FDS_MAX; k++)
+        fds[k] = files ? file : odd[k % ARRAY_COUNT(odd)];
     struct iovec v = { (void *)data, size };
     fds_send(far_end[i], &v, 1, fds, MIN(fd_count, (u32)FDS_MAX), MSG_DONTWAIT);
-    for (u32 i = 0; i < FDS_MAX; i++)
-        close(fds[i]);
+    close(file);
+    close(odd[0]);
+    close(odd[1]);
+    close(pipes[1]);
     close(pipes[0]);
 }
 
@@ -91,10 +94,14 @@ static void client_speaks(u32 i)
         h->flags = CTL_MORE, h->total = n + byte() * 64;
     if (how & 8)
         ((u32 *)h)[byte() % 4] ^= 1u << byte() % 32;
-    bool with = h->type == CTL_RUN || h->type == CTL_ATTACH || (h->type == CTL_FREEZE && how & 2);
+    bool with = h->type == CTL_RUN || h->type == CTL_ATTACH || (h->type == CTL_FREEZE && how & 2), rebase = h->type == CTL_REBASE && how & 2;
+    u8 flags = with || rebase ? byte() : 0;
     if (with && h->type == CTL_FREEZE)
-        ((struct ctl_number *)h)->number = FREEZE_COPY | (byte() & 1 ? CTL_FREEZE_STOP : 0);
-    packet(i, m, MIN(n, CTL_PACKET_MAX), byte() % 4 == 0 ? byte() % (FDS_MAX + 1) : with ? 3 : 0);
+        ((struct ctl_number *)h)->number = FREEZE_COPY | (flags & 1 ? CTL_FREEZE_STOP : 0) | (flags & 2 ? CTL_FREEZE_BASE : 0);
+    if (rebase) /* one that the broker takes */
+        ((struct ctl_number *)h)->number = flags & 6 ? b.freeze.written : flags;
+    packet(i, m, MIN(n, CTL_PACKET_MAX), byte() % 4 == 0 ? byte() % (FDS_MAX + 1) : with ? 3 : rebase ? b.freeze.level + 1 : 0,
+           rebase && flags & 24);
     control_event(&b, &b.clients[i]);
 }
 
@@ -174,6 +181,11 @@ static void run_script(void)
     for (u32 i = 0; i < 3; i++)
         if (b.freeze.fd[i] >= 0)
             close(b.freeze.fd[i]);
+    if (b.base_count > FD_BASE_MAX || b.freeze.level > b.base_count || b.freeze.level >= FD_BASE_MAX)
+        abort(); /* the kernel's windows */
+    for (u32 i = 0; i < b.base_count; i++)
+        close(b.base_fd[i]);
+    b.base_count = b.base_number = 0;
     for (u32 i = 0; i < BROKER_SESSION_MAX; i++) {
         for (u32 k = 0; k < 3 && b.sessions[i].state; k++)
             stream_close(&b, &b.sessions[i].stream[k]);
@@ -209,7 +221,7 @@ static void run_config(void)
     b.freeze = (struct freeze){ .fd = { -1, -1, -1 } };
     c->levels %= FD_BASE_MAX + 2;
     u32 fd_count = (c->flags & CTL_CONFIG_NAMED ? 2 : 0) + (c->levels ? 2 + c->levels : 0);
-    packet(0, m, n, n % 8 ? fd_count : n / 8 % (FDS_MAX + 1));
+    packet(0, m, n, n % 8 ? fd_count : n / 8 % (FDS_MAX + 1), false);
     b.views[0].fd = b.views[1].fd = -1; /* when the mounts are wrong, they are never opened */
     if (control_recv_config(&b) == 0) {
         struct ctl_config *got = b.config;

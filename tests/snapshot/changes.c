@@ -1,6 +1,7 @@
 /* changes SEED FILE: memory in random use, for snapshots of copies of copies. Each line of standard input makes a round: look that every page
- * is as it should be (here and in a child of the last round), change things by chance, look again, make a new child; prints "good" or what is
- * wrong. What each page should be is kept page by page. FILE: 32 pages of the byte 7. */
+ * is as it should be (here, in a child of the last round and in a program that it has executed), change things by chance, look again, make a
+ * new child and program; prints "good" or what is wrong. What each page should be is kept page by page. FILE: 32 pages of the byte 7.
+ * changes -program SEED: fills memory, and looks at it when standard input ends. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdbool.h>
@@ -25,8 +26,8 @@ static struct chunk {
 } chunks[CHUNKS];
 static unsigned long seed;
 static int fds[KINDS];
-static pid_t keeper;
-static int ask[2];
+static pid_t keeper, program;
+static int ask[2], in[2] = {-1, -1}; /* in: of the program */
 static bool shared_stays; /* in a child, which looks after shared memory may have changed */
 
 static unsigned chance(unsigned n)
@@ -147,23 +148,70 @@ static void change(void)
     }
 }
 
+static void await(pid_t pid, const char *what)
+{
+    int st = 0;
+    waitpid(pid, &st, 0);
+    if (st) {
+        printf("bad: %s\n", what);
+        fflush(stdout);
+        _exit(1);
+    }
+}
+
+/* Pages of a program that was executed: some are written again when it is asked to by a byte. */
+static int program_main(void)
+{
+    static unsigned char byte[1024];
+    char *at = mmap(NULL, sizeof(byte) * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), x;
+    for (unsigned i = 0; i < sizeof(byte); i++)
+        if (chance(2))
+            memset(at + i * PAGE, byte[i] = (unsigned char)(1 + chance(200)), PAGE);
+    while (read(0, &x, 1) == 1) {
+        unsigned i = chance(sizeof(byte));
+        memset(at + i * PAGE, byte[i] = (unsigned char)chance(200), PAGE);
+    }
+    for (unsigned i = 0; i < sizeof(byte); i++)
+        if ((unsigned char)at[i * PAGE] != byte[i] || memcmp(at + i * PAGE, at + i * PAGE + 1, PAGE - 1))
+            return 1;
+    return 0;
+}
+
+static void new_program(void)
+{
+    static int rounds;
+    char text[32];
+    if (program && write(in[1], "xxx", 3) != 3)
+        fail("program", chunks, 0);
+    if (rounds++ % 4)
+        return;
+    if (program) {
+        close(in[1]);
+        await(program, "the program");
+    }
+    sprintf(text, "%lu", seed);
+    if (pipe2(in, O_CLOEXEC))
+        _exit(2);
+    if (!(program = fork())) {
+        dup2(in[0], 0);
+        execl("/proc/self/exe", "changes", "-program", text, NULL);
+        _exit(2);
+    }
+    close(in[0]);
+}
+
 static void new_keeper(void)
 {
     if (keeper) {
         close(ask[1]);
-        int st = 0;
-        waitpid(keeper, &st, 0);
-        if (st) {
-            puts("bad: the child");
-            fflush(stdout);
-            _exit(1);
-        }
+        await(keeper, "the child");
     }
-    if (pipe(ask))
+    if (pipe2(ask, O_CLOEXEC))
         _exit(2);
     if (!(keeper = fork())) {
         char x;
         close(ask[1]);
+        close(in[1]);
         shared_stays = true;
         for (int i = 0; i < OPS / 4; i++)
             change();
@@ -181,7 +229,9 @@ int main(int argc, char **argv)
     static char page[PAGE];
     if (argc < 3)
         return 2;
-    seed = strtoul(argv[1], NULL, 0);
+    seed = strtoul(strcmp(argv[1], "-program") ? argv[1] : argv[2], NULL, 0);
+    if (!strcmp(argv[1], "-program"))
+        return program_main();
     memset(page, 7, PAGE);
     for (int i = 0; i < PAGES; i++)
         fwrite(page, PAGE, 1, t);
@@ -201,6 +251,7 @@ int main(int argc, char **argv)
         if (!quiet) {
             look("after");
             new_keeper();
+            new_program();
         }
         puts("good");
         fflush(stdout);

@@ -1,5 +1,7 @@
-/* clone NAME DELAY_MS [COUNT]: takes a snapshot of a running sandbox DELAY_MS from now and runs COUNT sandboxes made from it to their end,
- * one after the other, with our standard streams. Exit status: that of the last one; 99: there is no sandbox NAME (any more). */
+/* clone NAME DELAY_MS [COUNT [CHAIN]]: takes a snapshot of a running sandbox DELAY_MS from now and runs COUNT sandboxes made from it to their
+ * end, one after the other, with our standard streams. CHAIN: so many snapshots, each but the first based on the one before; that many
+ * moments apart; the last is used. Exit status: that of the last sandbox; 99: there is no sandbox NAME (any more). */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +33,35 @@ static int run_clone(const struct harena_parts *p)
     return status;
 }
 
+/* The page files of a snapshot, in memory as they are, become the base of the next. */
+static int rebase(const char *name, const struct harena_parts *p, struct harena_error *err)
+{
+    struct harena_base base = { .number = p->number, .levels = p->levels, .snapshot = "", .snapshot_id = "" };
+    char path[64];
+    for (u32 i = 0; i < p->levels; i++) {
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", p->pages[i]);
+        base.pages[i] = open(path, O_RDONLY | O_CLOEXEC);
+    }
+    int r = harena_rebase(name, &base, err);
+    for (u32 i = 0; i < p->levels; i++)
+        close(base.pages[i]);
+    return r;
+}
+
+static int take(const char *name, int chain, struct harena_parts **p, struct harena_error *err)
+{
+    int r = harena_snapshot(name, HARENA_SNAPSHOT_BASE, p, err);
+    for (srand(getpid()); r == 0 && chain > 1; chain--) {
+        r = rebase(name, *p, err);
+        usleep(rand() % 30000);
+        struct harena_parts *old = *p;
+        if (r == 0)
+            r = harena_snapshot(name, HARENA_SNAPSHOT_BASE, p, err);
+        harena_parts_free(old);
+    }
+    return r;
+}
+
 int main(int argc, char **argv)
 {
     struct harena_error err = { 0 };
@@ -38,7 +69,7 @@ int main(int argc, char **argv)
     if (argc < 3)
         return 2;
     usleep(atoi(argv[2]) * 1000);
-    if (harena_snapshot(argv[1], false, &p, &err) < 0) {
+    if (take(argv[1], argc > 4 ? atoi(argv[4]) : 1, &p, &err) < 0) {
         fprintf(stderr, "clone: %s\n", err.text);
         return strstr(err.text, "no running sandbox") || strstr(err.text, "ended") ? 99 : 125;
     }

@@ -1,4 +1,5 @@
-/* freezer NAME SEED: pauses and resumes a running sandbox at random instants until it has ended. Prints how often. */
+/* freezer NAME SEED: pauses and resumes a running sandbox at random instants until it has ended, and takes snapshots, after which all
+ * memory is write-protected (kernel/mm/track.h). Prints how often. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,14 @@ int main(int argc, char **argv)
         return 2;
     srandom(atoi(argv[2]));
     for (;; rounds++) {
+        struct harena_parts *p;
         usleep(random() % 4000);
+        if (random() % 4 == 0) {
+            if (harena_snapshot(argv[1], HARENA_SNAPSHOT_BASE, &p, &err) < 0)
+                break;
+            harena_parts_free(p);
+            continue;
+        }
         if (harena_pause(argv[1], &err) < 0)
             break;
         usleep(random() % 1500);

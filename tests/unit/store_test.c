@@ -389,8 +389,8 @@ static void rewrite(const char *name, void (*change)(struct manifest *m))
     seal_make(store, dir, text, size, seal);
     unlinkat(dir, "manifest.json", 0);
     unlinkat(dir, "seal", 0);
-    ok(file_write(dir, "manifest.json", text, size, false, &err));
-    ok(file_write(dir, "seal", seal, strlen(seal), false, &err));
+    ok(file_write(dir, "manifest.json", text, size, &err));
+    ok(file_write(dir, "seal", seal, strlen(seal), &err));
     free(text);
     free(m);
     close(dir);

@@ -5,6 +5,7 @@
 #include "core/uaccess.h"
 #include "host/host.h"
 #include "mm/mm.h"
+#include "mm/track.h"
 #include "vfs/vfs.h"
 
 /* Makes snapshot's pages the process's own memory: what wants anonymous memory of the host needs that. */
@@ -37,6 +38,7 @@ static long advise_flag(struct mm *mm, u64 start, u64 end, u32 set, u32 clear, i
         return -ENOMEM;
     vma_split(mm, start);
     vma_split(mm, end);
+    track_open(mm, start, end);
     long r = 0;
     bool hole = false;
     u64 at = start;
@@ -141,6 +143,8 @@ static long advise_locked(struct mm *mm, u64 start, u64 end, int advice)
     case MADV_KEEPONFORK: return advise_flag(mm, start, end, 0, VM_WIPEONFORK, MADV_KEEPONFORK);
     default: break;
     }
+    if (advice != MADV_NORMAL && advice != MADV_WILLNEED && advice != MADV_HUGEPAGE)
+        track_open(mm, start, end);
     bool hole = false, splits = false;
     for (u32 i = vma_lower(mm, start); i < mm->count && mm->vmas[i].start < end; i++)
         splits |= (mm->vmas[i].flags & (VM_BASE | VM_VIEW)) == (VM_BASE | VM_VIEW);

@@ -11,6 +11,7 @@
 #include "core/uaccess.h"
 #include "host/host.h"
 #include "mm/mm.h"
+#include "mm/track.h"
 #include "vfs/vfs.h"
 #include "wire/view.h"
 
@@ -67,7 +68,11 @@ static bool fault_grow_down(struct mm *mm, u64 page)
 
 bool mm_fault(struct mm *mm, u64 addr, u64 error_code)
 {
-    if (addr < GUEST_MIN || addr >= GUEST_END || !lock_for_fault(mm))
+    if (addr < GUEST_MIN || addr >= GUEST_END)
+        return false;
+    if (mm->closed && error_code & PF_WRITE && track_fault(mm, addr))
+        return true;
+    if (!lock_for_fault(mm))
         return false;
     u64 page = PAGE_DOWN(addr);
     bool retry = false;

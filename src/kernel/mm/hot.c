@@ -16,6 +16,7 @@
 #include "core/uaccess.h"
 #include "host/host.h"
 #include "mm/mm.h"
+#include "mm/track.h"
 #include <linux/mman.h>
 
 #define HOT_TRAPS 16
@@ -54,9 +55,10 @@ static u32 replaceable(const u8 code[10], u32 nr)
 }
 
 /* Writes code of the guest's: its pages are made writable meanwhile. */
-static long write_code(u64 at, const void *data, u32 size, u32 prot)
+static long write_code(struct mm *mm, u64 at, const void *data, u32 size, u32 prot)
 {
     u64 start = PAGE_DOWN(at), len = PAGE_UP(at + size) - start;
+    track_open(mm, start, start + len);
     long r = host_mprotect(start, len, PROT_READ | PROT_WRITE | PROT_EXEC);
     if (!r) {
         r = copy_to_user(at, data, size);
@@ -115,13 +117,13 @@ static long hot_patch(struct mm *mm, struct mm_hot *h, u64 ip, u32 nr)
     put32(t + 1, nr);
     put32(t + 8, ip - (tramp + 12));
     put32(jump + 1, tramp - (start + 5));
-    if ((r = write_code(tramp, t, sizeof(t), PROT_READ | PROT_EXEC)))
+    if ((r = write_code(mm, tramp, t, sizeof(t), PROT_READ | PROT_EXEC)))
         return r;
     h->site[h->used].start = start;
     h->site[h->used].size = (u8)size;
     memcpy(h->site[h->used].code, code + 8 - size, size);
     h->used++;
-    return write_code(start, jump, size, prot);
+    return write_code(mm, start, jump, size, prot);
 }
 
 void mm_hot_trap(struct mm *mm, u64 ip, u32 nr)
@@ -169,7 +171,7 @@ void mm_hot_undo(struct mm *mm)
         u64 rel = h->page + i * SLOT - (start + 5);
         if (v && v->start <= start && start + h->site[i].size <= v->end && !copy_from_user(now, start, 5) && now[0] == 0xe9 &&
             !memcmp(now + 1, &rel, 4))
-            write_code(start, h->site[i].code, h->site[i].size, v->prot);
+            write_code(mm, start, h->site[i].code, h->site[i].size, v->prot);
     }
     if (h)
         h->page = h->used = 0;

@@ -34,6 +34,7 @@ struct strbuf;
 #define VM_VIEW 1024u   /* host pages come from the exec view */
 #define VM_BASE 4096u  /* private, and the host may show pages of a snapshot where nothing was written: see mm_advise */
 #define VM_MOVED 8192u /* with VM_BASE: such pages were at another address in the snapshot */
+#define VM_STILL 16384u /* private, of a file, and its pages cannot change on the host: of a pack of exec views, or of a snapshot */
 #define VM_VDSO 2048u   /* the kernel's vDSO copy */
 
 struct vview {
@@ -69,6 +70,11 @@ struct mm_args {
 
 #define MM_VMAS_MAX 65530
 
+struct mm_base { /* names an address space in the page file that order `number` wrote; 0: that this sandbox was made from */
+    const void *mm; /* NULL: none */
+    u32 number;
+};
+
 struct mm {
     u32 refs;
     struct mutex lock;
@@ -90,7 +96,9 @@ struct mm {
     u64 carriers_mapped[CARRIER_MAX / 64];
     u32 live_carriers; /* host threads; the last to leave ends the host process */
     u32 freeze_order; /* proc/freeze.c */
-    const void *base; /* names the address space of the snapshot that this one's memory began as, see snapshot/pages.h */
+    struct mm_base base[2]; /* of what may be the top page file below, the younger one last: see snapshot/pages.h */
+    u32 closed; /* track.h */
+    struct mutex closed_lock;
     u32 users; /* tasks; the last to end drops the files, while it can still sleep */
 };
 

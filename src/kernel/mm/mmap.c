@@ -8,6 +8,7 @@
 #include "core/kmalloc.h"
 #include "host/host.h"
 #include "mm/mm.h"
+#include "mm/track.h"
 #include "vfs/dentry.h"
 #include "vfs/mount.h"
 #include "vfs/vfs.h"
@@ -37,6 +38,8 @@ static long map_extents(struct vma *v, u64 *at, u64 end, bool count)
     bool shared = v->flags & VM_SHARED;
     bool writable = shared && !(v->flags & VM_DENYWRITE);
     u64 limit = file_limit(f);
+    if (*at == v->start)
+        v->flags |= VM_STILL;
     while (*at < end) {
         u64 addr = *at;
         u64 off = v->pgoff + (addr - v->start);
@@ -54,6 +57,8 @@ static long map_extents(struct vma *v, u64 *at, u64 end, bool count)
         u64 n = MIN(max, x.size);
         if (!n || (n | x.off) & (PAGE_SIZE - 1))
             return -EIO;
+        if (x.fd != FD_VIEWS && x.fd != FD_VIEWS_OWN)
+            v->flags &= ~VM_STILL;
         if (x.fd < 0) {
             r = host_mmap(addr, n, (int)v->prot, HOST_ANON, -1, 0);
         } else {
@@ -110,6 +115,7 @@ void mm_files_cut(struct mm *mm)
         if (v->eof <= limit || end == v->start)
             continue;
         u64 from = limit <= v->pgoff ? v->start : v->start + (limit - v->pgoff);
+        track_open(mm, from, MAX(from, end));
         if (from < end && !is_err(host_mmap(from, end - from, PROT_NONE, HOST_ANON, -1, 0)))
             v->eof = limit;
     }
@@ -409,6 +415,7 @@ long mm_protect(struct mm *mm, u64 addr, u64 size, int prot)
     }
     vma_split(mm, start);
     vma_split(mm, end);
+    track_open(mm, start, end);
     u64 at = start;
     for (u32 i = vma_lower(mm, start); at < end; i++) {
         struct vma *v = i < mm->count ? &mm->vmas[i] : NULL;
@@ -568,6 +575,7 @@ static long remap_locked(struct mm *mm, u64 addr, u64 old_size, u64 new_size, u6
     }
     if (!(flags & MREMAP_MAYMOVE))
         return -ENOMEM;
+    track_open(mm, addr, addr + old_size);
     if (v->flags & VM_VIEW) { /* its jumps reach the trampolines only from where they are */
         vma_view_drop(mm, v->map);
         v = vma_find(mm, addr);

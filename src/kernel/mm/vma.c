@@ -1,5 +1,6 @@
 /* The array of mappings: search, placement, split, merge, removal; life of an mm. See mm.h. */
 #include "mm/mm.h"
+#include "mm/track.h"
 
 #include <linux/mman.h>
 
@@ -195,6 +196,7 @@ static void view_disable(struct mm *mm, struct vmap *m, u64 skip_start, u64 skip
         struct vma *v = &mm->vmas[i];
         if (v->map != m || !(v->flags & VM_VIEW) || (v->start >= skip_start && v->end <= skip_end))
             continue;
+        track_open(mm, v->start, v->end);
         vma_map_file(v, v->start, v->end);
         v->flags &= ~VM_VIEW;
     }
@@ -209,6 +211,7 @@ static void view_sweep(struct mm *mm, struct vmap *m)
     for (u32 i = 0; i < mm->count;) {
         struct vma *v = &mm->vmas[i];
         if (v->map == m && (v->flags & VM_HIDDEN)) {
+            track_open(mm, v->start, v->end);
             host_munmap(v->start, v->end - v->start);
             vma_remove(mm, i, 1);
         } else {
@@ -233,6 +236,7 @@ long vma_unmap(struct mm *mm, u64 start, u64 end, bool host)
         return -ENOMEM;
     vma_split(mm, start);
     vma_split(mm, end);
+    track_open(mm, start, end);
     i = vma_lower(mm, start);
     u32 n = 0;
     while (i + n < mm->count && mm->vmas[i + n].start < end) {
@@ -361,6 +365,7 @@ void mm_clear(struct mm *mm)
     long r = host_munmap(GUEST_MIN, GUEST_END - GUEST_MIN);
     if (r)
         panic("exec: munmap: %ld", r);
+    mm->closed = 0;
     mm_unlock(mm);
     mm_drop(mm);
 }
@@ -373,6 +378,7 @@ struct mm *mm_copy(struct mm *old)
     memcpy(mm, old, sizeof(*mm));
     memset(&mm->lock, 0, sizeof(mm->lock));
     memset(&mm->carrier_lock, 0, sizeof(mm->carrier_lock));
+    memset(&mm->closed_lock, 0, sizeof(mm->closed_lock));
     memset(mm->carriers, 0, sizeof(mm->carriers));
     mm->refs = 1;
     mm->live_carriers = 0;

@@ -8,7 +8,10 @@
  * What is stored of a private mapping: anonymous: pages that are resident (mincore) or that a lower level has for this address, and not
  * zero; where pages of the snapshot were moved to other addresses, all are looked at. Of an image or a file in memory: pages that differ
  * from it. Of a host file and its exec view: all of it, since the file may be another one when the snapshot is used. Shared mappings show
- * D, which is copied as a whole. */
+ * D, which is copied as a whole.
+ *
+ * When the page file may be the base of the next, the task then begins to note what is written (mm/track.h): of memory that only writing
+ * changes. What was not written since the base is taken from its table, unseen. All else is compared with it. */
 #include "arch/x86_64/regs.h"
 #include "arch/x86_64/uaccess.h"
 #include "base/string.h"
@@ -18,6 +21,7 @@
 #include "host/host.h"
 #include "host/hostabi.h"
 #include "mm/mm.h"
+#include "mm/track.h"
 #include "proc/task.h"
 #include "snapshot/pages.h"
 #include "snapshot/snapshot.h"
@@ -36,19 +40,23 @@ struct piece { /* of a mapping, with one kind of original */
     u64 original; /* address where the mapped file can be read; 0: zeroes */
     u32 prot;
     bool pinned; /* everything is stored */
-    bool moved;  /* VM_MOVED */
+    bool moved;  /* the host may show pages of a page file that are not the base's for this address */
+    bool still;  /* only writing changes it: what was not written is as before */
 };
 
 struct plan {
-    u32 count, levels; /* levels: below this sandbox */
+    u32 count, number; /* number: the order */
+    u64 how; /* DUMP_* */
     struct mm *mm;
+    struct mm_base base; /* of the uppermost page file; mm NULL: there is none for this address space */
+    bool tracked; /* what is closed (mm/track.h) is as in the uppermost page file */
     struct piece piece[];
 };
 
 /* In K: what a twin's kernel code needs to call itself a task. */
 static KSTATE_LARGE struct {
     u32 number; /* the order */
-    bool swap; /* the host may have moved pages out: mincore() does not tell those from pages that were never there */
+    u64 how;    /* DUMP_* */
     u32 used;
     struct task *twin[TWINS];
 } dumps;
@@ -63,6 +71,8 @@ static void add_piece(const struct piece *p)
     if (p->end > p->start && (u64)&l->piece[l->count + 1] < DUMP_PLAN + PLAN_EXTENTS)
         l->piece[l->count++] = *p;
 }
+
+static bool moved(const struct vma *v) { return v->flags & (plan()->base.mm ? VM_MOVED : VM_BASE); }
 
 /* Where the kernel can read what a file mapping shows; host files: nowhere. */
 static long plan_file(const struct vma *v)
@@ -81,7 +91,7 @@ static long plan_file(const struct vma *v)
             return -EIO;
         bool image = x.fd >= FD_IMAGE0 && x.fd < FD_IMAGE0 + FD_IMAGE_MAX;
         u64 original = x.fd == FD_D ? D_BASE + x.off : image ? CONTAINER_BASE(x.fd) + x.off : 0;
-        add_piece(&(struct piece){at, at + n, original, v->prot, x.fd >= 0 && !original, v->flags & VM_MOVED});
+        add_piece(&(struct piece){at, at + n, original, v->prot, x.fd >= 0 && !original, moved(v), image});
         at += n;
     }
     return 0;
@@ -95,8 +105,9 @@ static long make_plan(struct mm *mm)
             continue;
         long r = 0;
         bool pinned = pages_pinned(v);
+        bool still = !v->map || v->flags & (VM_VIEW | VM_HIDDEN | VM_STILL);
         if (!v->map || pinned)
-            add_piece(&(struct piece){v->start, vma_host_end(v), 0, v->prot, pinned, v->flags & VM_MOVED});
+            add_piece(&(struct piece){v->start, vma_host_end(v), 0, v->prot, pinned, moved(v), still});
         else
             r = plan_file(v);
         if (r)
@@ -111,9 +122,9 @@ struct writer {
     struct pages_head *head;
     struct pages_extent *extents, *end; /* being collected, behind the plan */
     u32 count;
-    struct pages_table base; /* of the level below, complete: what this address space began with */
-    u32 level;  /* of the page file: on top of those below, or 0 when there are FD_BASE_MAX of them: then it is whole */
-    u32 below;
+    struct pages_table base; /* of the uppermost level there is, complete: what this address space began with */
+    u32 level;  /* of the page file: pages of levels below it are not written again */
+    u32 levels; /* that there are */
     const struct piece *piece;
     u8 page[PAGE_SIZE];
 };
@@ -165,7 +176,7 @@ static const void *base_page(struct writer *w, u64 addr, u32 *level, u64 *off)
     while (t->at < t->count && t->e[t->at].addr + (u64)t->e[t->at].count * PAGE_SIZE <= addr)
         t->at++;
     const struct pages_extent *e = t->at < t->count ? &t->e[t->at] : NULL;
-    if (!e || e->addr > addr || e->level >= w->below)
+    if (!e || e->addr > addr || e->level >= w->levels)
         return NULL;
     *level = e->level;
     *off = e->off + (addr - e->addr);
@@ -205,7 +216,7 @@ static enum page_kind classify(struct writer *w, u64 addr, bool resident, u32 *l
     if (p->original && same_page(page, (void *)(p->original + (addr - p->start))))
         return PAGE_AS_MAPPED;
     if (lower && same_page(page, lower))
-        return w->level ? PAGE_LOWER : PAGE_NEW;
+        return *level < w->level ? PAGE_LOWER : PAGE_NEW;
     return !p->original && !p->pinned && zero_page(page) ? PAGE_AS_MAPPED : PAGE_NEW;
 }
 
@@ -231,16 +242,42 @@ static bool write_window(struct writer *w, u64 start, u64 end, const u8 *residen
     return !run || write_run(w, run, (u32)((run_end - run) / PAGE_SIZE));
 }
 
+/* What was not written since: as the lower levels have it. */
+static bool write_closed(struct writer *w, u64 start, u64 end)
+{
+    struct pages_table *t = &w->base;
+    for (; t->at < t->count && t->e[t->at].addr < end; t->at++) {
+        const struct pages_extent *e = &t->e[t->at];
+        u64 from = MAX(start, e->addr), to = MIN(end, e->addr + (u64)e->count * PAGE_SIZE);
+        if (from >= to)
+            continue;
+        u32 n = (u32)((to - from) / PAGE_SIZE);
+        if (!(e->level < w->level ? add_extent(w, from, n, e->level, e->off + (from - e->addr)) : write_run(w, from, n)))
+            return false;
+        if (to == end)
+            return true; /* it may go on behind */
+    }
+    return true;
+}
+
 static bool write_piece(struct writer *w, const struct piece *p)
 {
     u8 resident[WINDOW / PAGE_SIZE];
     w->piece = p;
     if (!(p->prot & PROT_READ) && host_mprotect(p->start, p->end - p->start, PROT_READ))
         return false;
-    for (u64 at = p->start; at < p->end; at += WINDOW) {
-        u64 end = MIN(at + WINDOW, p->end);
+    u64 end;
+    for (u64 at = p->start; at < p->end; at = end) {
+        bool closed = plan()->tracked && track_closed(at, &end);
+        end = plan()->tracked ? MIN(end, p->end) : p->end;
+        if (closed) {
+            if (!write_closed(w, at, end))
+                return false;
+            continue;
+        }
+        end = MIN(at + WINDOW, end);
         memset(resident, 0, sizeof(resident));
-        if (dumps.swap)
+        if (plan()->how & DUMP_SWAP) /* mincore() does not tell such pages from those that were never there */
             host_madvise(at, end - at, MADV_POPULATE_READ);
         if (host_mincore(at, end - at, resident))
             return false;
@@ -256,10 +293,10 @@ static long write_pages(void)
 {
     struct plan *l = plan();
     struct writer w = {.head = (void *)DUMP_WINDOW, .extents = (void *)(DUMP_PLAN + PLAN_EXTENTS),
-                       .end = (void *)(DUMP_PLAN + PLAN_SIZE), .below = l->levels,
-                       .level = l->levels < FD_BASE_MAX ? l->levels : 0};
-    if (w.below && l->mm->base && !pages_table(l->mm->base, w.below - 1, &w.base))
-        w.base = (struct pages_table){0};
+                       .end = (void *)(DUMP_PLAN + PLAN_SIZE), .levels = DUMP_LEVELS(l->how), .level = DUMP_LEVEL(l->how)};
+    pages_map_levels(w.levels);
+    if (l->base.mm && !pages_table(l->base.mm, w.levels - 1, &w.base))
+        return -EUCLEAN;
     w.head->magic = PAGES_MAGIC;
     w.head->level = w.level;
     for (u32 i = 0; i < l->count; i++)
@@ -274,11 +311,11 @@ static long write_pages(void)
     return 0;
 }
 
-/* The broker has given the order up and emptied the page file under a twin's hands. */
+/* The broker has given the order up and emptied the page file under a twin's hands, or somebody has cut one of the lower levels. */
 void dump_fault(u64 addr)
 {
     struct task *t = this_carrier()->task;
-    if (addr - DUMP_WINDOW < DUMP_SIZE && t && !t->tg)
+    if (addr - BASE_WINDOW < DUMP_WINDOW + DUMP_SIZE - BASE_WINDOW && t && !t->tg)
         host_exit_process(0);
 }
 
@@ -288,7 +325,7 @@ static noreturn_fn void twin_main(struct task *twin)
     c->tid = twin->core.host_tid;
     c->task = twin;
     robust_begin(c);
-    struct broker_args open = {.op = WIRE_DUMP_OPEN, .arg = {dumps.number}};
+    struct broker_args open = {.op = WIRE_DUMP_OPEN, .arg = {plan()->number}};
     long r = broker_call(&open);
     if (!r)
         r = host_mmap(DUMP_WINDOW, DUMP_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, FD_D, 0);
@@ -296,17 +333,17 @@ static noreturn_fn void twin_main(struct task *twin)
         r = write_pages();
         host_munmap(DUMP_WINDOW, DUMP_SIZE); /* the broker seals the file */
     }
-    struct broker_args done = {.op = WIRE_DUMPED, .arg = {dumps.number, (u64)-r}};
+    struct broker_args done = {.op = WIRE_DUMPED, .arg = {plan()->number, (u64)-r}};
     broker_call(&done);
     host_exit_process(0);
 }
 
 /* ---- the order ---- */
 
-void dump_begin(u32 number, bool swap)
+void dump_begin(u32 number, u64 how)
 {
     dumps.number = number;
-    dumps.swap = swap;
+    dumps.how = DUMP_LEVELS(how) <= FD_BASE_MAX ? how : 0;
     dumps.used = 0;
 }
 
@@ -322,6 +359,27 @@ static struct task *twin_task(void)
     return dumps.twin[i];
 }
 
+static struct mm_base find_base(struct mm *mm)
+{
+    u32 top = DUMP_TOP(dumps.how);
+    if (mm->base[1].mm && mm->base[1].number == top)
+        mm->base[0] = mm->base[1];
+    return DUMP_LEVELS(dumps.how) && mm->base[0].number == top ? mm->base[0] : (struct mm_base){0};
+}
+
+/* From now on: what is written. */
+static void track(struct mm *mm)
+{
+    struct plan *l = plan();
+    for (u32 i = 0; i < l->count; i++)
+        if (!l->piece[i].still)
+            track_open(mm, l->piece[i].start, l->piece[i].end);
+    bool begun = track_begin(mm, dumps.number);
+    for (u32 i = 0; begun && i < l->count; i++)
+        if (l->piece[i].still)
+            track_close(l->piece[i].start, l->piece[i].end, l->piece[i].prot);
+}
+
 long dump_fork(struct task *t)
 {
     struct mm *mm = t->mm;
@@ -331,13 +389,17 @@ long dump_fork(struct task *t)
     long r = host_mmap(DUMP_PLAN, PLAN_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
     if (is_err(r))
         return r;
-    plan()->mm = mm;
-    plan()->levels = snapshot_levels();
+    *plan() = (struct plan){.number = dumps.number, .how = dumps.how, .mm = mm, .base = find_base(mm)};
+    plan()->tracked = mm->closed && plan()->base.mm && mm->closed == plan()->base.number;
     r = make_plan(mm);
     if (!r) {
         r = host_clone_process(HOST_CLONE_PROCESS, &twin->core.host_tid);
         if (r == 0)
             twin_main(twin);
+    }
+    if (r > 0 && dumps.how & DUMP_BASE) {
+        mm->base[1] = (struct mm_base){mm, dumps.number};
+        track(mm);
     }
     host_munmap(DUMP_PLAN, PLAN_SIZE);
     return r < 0 ? r : 0;

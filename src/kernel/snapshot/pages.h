@@ -5,7 +5,11 @@
  * one mapping whose pages lie in this file or, for what had not changed since, in the file of a lower level. Pages of a private
  * mapping without an extent show what the mapping itself shows: zeroes, or its file.
  *
- * The head names an address space by its struct mm's address, which is the same in the snapshot's K. */
+ * The head names an address space by its struct mm's address, which is the same in the snapshot's K. A snapshot of a sandbox
+ * that was restored from another, or of which another was taken before, lies on that one's page files: each mm remembers which
+ * address space its memory was (its parent's, before a fork) and in the file of which order. An order is a base only when its files are
+ * safe, and the sandbox is not told of that before the next one. So there are two, the last that was known to be a base, and one that
+ * may have become it. */
 #ifndef HARENA_SNAPSHOT_PAGES_H
 #define HARENA_SNAPSHOT_PAGES_H
 
@@ -42,13 +46,15 @@ static inline struct pages_head *pages_level(u32 n) { return (struct pages_head 
 struct mm;
 struct vma;
 
+/* The page files of lower levels are in FD_BASE0 ... */
+void pages_map_levels(u32 levels);
 /* The extents of an address space, and how far one has come in them. */
 struct pages_table {
     const struct pages_extent *e;
     u64 count, at;
 };
 /* Returns false when there are none or they lie outside the level's file. */
-bool pages_table(const struct mm *mm, u32 level, struct pages_table *t);
+bool pages_table(const void *mm, u32 level, struct pages_table *t);
 /* Is all of the mapping stored, so that its original is not needed? */
 bool pages_pinned(const struct vma *v);
 

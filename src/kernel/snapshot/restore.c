@@ -35,11 +35,9 @@ static KSTATE struct {
     u32 levels;
 } restoring;
 
-u32 snapshot_levels(void) { return restoring.levels; }
-
 /* ---- memory ---- */
 
-bool pages_table(const struct mm *mm, u32 level, struct pages_table *t)
+bool pages_table(const void *mm, u32 level, struct pages_table *t)
 {
     const struct pages_head *h = pages_level(level);
     if (h->magic != PAGES_MAGIC || h->mm_count > PAGES_MM_MAX)
@@ -52,6 +50,12 @@ bool pages_table(const struct mm *mm, u32 level, struct pages_table *t)
         return m->table < BASE_STRIDE && m->count <= (BASE_STRIDE - m->table) / sizeof(struct pages_extent);
     }
     return false;
+}
+
+void pages_map_levels(u32 levels)
+{
+    for (u32 i = 0; i < levels; i++)
+        host_mmap((u64)pages_level(i), BASE_STRIDE, PROT_READ, MAP_PRIVATE | MAP_FIXED, (int)(FD_BASE0 + i), 0);
 }
 
 static long map_extents(struct pages_table *t, const struct vma *v)
@@ -116,9 +120,11 @@ static long map_memory(struct mm *mm)
             return r;
         v->flags &= ~VM_MOVED;
         if (!(v->flags & (VM_SHARED | VM_HIDDEN | VM_WIPEONFORK)))
-            v->flags |= VM_BASE;
+            v->flags |= VM_BASE | (pages_pinned(v) ? VM_STILL : 0);
     }
-    mm->base = mm;
+    mm->base[0] = (struct mm_base){mm, 0};
+    mm->base[1] = (struct mm_base){0};
+    mm->closed = 0;
     return t.at == t.count ? 0 : -EUCLEAN;
 }
 
@@ -237,6 +243,5 @@ long restore_processes(void)
 void restore_levels(u32 levels)
 {
     restoring.levels = MIN(levels, (u32)FD_BASE_MAX);
-    for (u32 i = 0; i < restoring.levels; i++)
-        host_mmap((u64)pages_level(i), BASE_STRIDE, PROT_READ, MAP_PRIVATE | MAP_FIXED, (int)(FD_BASE0 + i), 0);
+    pages_map_levels(restoring.levels);
 }

@@ -31,8 +31,7 @@ void machine_changed(void); /* one that was made from a snapshot */
 
 /* dump.c: as an order to a parked task of each address space (freeze_in_each_mm). */
 long dump_fork(struct task *t);
-void dump_begin(u32 number, bool swap);
-u32 snapshot_levels(void); /* page files below the next one */
+void dump_begin(u32 number, u64 how); /* WIRE_FROZEN's answer */
 
 /* restore.c */
 long restore_processes(void);
