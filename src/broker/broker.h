@@ -204,7 +204,7 @@ struct broker {
     int parts_fd[2];           /* made from a snapshot: what K and D begin as */
     int base_fd[FD_BASE_MAX];  /* its pages, or those of the last snapshot taken of it: by order base_number */
     u32 base_count, base_number;
-    struct mail_restore *restore; /* to be mailed when somebody attaches */
+    bool unattached;           /* made from a snapshot: frozen, other mails wait */
     bool swap;                 /* the host may move pages out */
     struct freeze freeze;
     struct ctl_config *config;

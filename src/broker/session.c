@@ -29,7 +29,7 @@
 /* session: of a MAIL_SPAWN, else NULL. Returns false when the guest has left too many lying. */
 bool mail_post(struct broker *b, struct session *s, const void *data, u32 size)
 {
-    u32 room = BROKER_MAIL_MAX - !!b->restore; /* that mail is still to come */
+    u32 room = BROKER_MAIL_MAX - b->unattached; /* that mail is still to come */
     struct mail_item *m = b->mail_count < room ? malloc(sizeof(*m) + size) : NULL;
     if (!m)
         return false;
@@ -48,7 +48,7 @@ bool mail_post(struct broker *b, struct session *s, const void *data, u32 size)
 /* Puts the next mail into the box when the guest has taken the last one. */
 void mail_pump(struct broker *b)
 {
-    while (b->mail_first && !b->restore && b->guest.mail_done == b->mail_seq) {
+    while (b->mail_first && !b->unattached && b->guest.mail_done == b->mail_seq) {
         struct mail_item *m = b->mail_first;
         b->mail_first = m->next;
         b->mail_count--;
@@ -330,7 +330,7 @@ int session_start(struct broker *b, struct client *c, const struct ctl_run *run,
     u32 total = sizeof(struct mail_spawn) + cwd + user + strings;
     if (!result && total > MAIL_SIZE)
         result = -E2BIG;
-    for (u32 i = b->restore ? 1 : 0; !result && !s && i < BROKER_SESSION_MAX; i++) /* the first one belongs to what comes back */
+    for (u32 i = b->unattached; !result && !s && i < BROKER_SESSION_MAX; i++) /* the first one belongs to what comes back */
         if (b->sessions[i].state == SESSION_FREE)
             s = &b->sessions[index = i];
     struct mail_spawn *mail = !result && s ? calloc(1, total) : NULL;
@@ -381,7 +381,6 @@ int session_start(struct broker *b, struct client *c, const struct ctl_run *run,
 int session_attach(struct broker *b, struct client *c, const struct ctl_attach *a, int fds[3])
 {
     struct session *s = &b->sessions[0];
-    struct mail_restore *m = b->restore;
     bool tty = a->flags & CTL_RUN_TTY;
     u32 zero[2] = { 0, 0 }, ring[3];
     *s = (struct session){ .state = SESSION_QUEUED, .id = ++b->session_next, .client = c, .main = true, .tty = tty };
@@ -397,19 +396,11 @@ int session_attach(struct broker *b, struct client *c, const struct ctl_attach *
         if (used)
             pwrite(b->r_fd, zero, 8, R_CONTROL_BROKER + offsetof(struct r_control_broker, ring) + i * 8);
     }
-    m->session = s->id;
-    m->flags = tty ? SPAWN_TTY : 0;
-    m->ring_in = ring[0];
-    m->ring_out = ring[1];
-    m->ring_err = ring[2];
-    m->rows = a->rows, m->cols = a->cols, m->xpixel = a->xpixel, m->ypixel = a->ypixel;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    m->realtime_ns = now.tv_sec * 1000000000l + now.tv_nsec;
-    b->restore = NULL;
-    bool posted = mail_post_first(b, s, m, m->boot.h.size);
-    free(m);
-    return posted ? 0 : -ENOMEM;
+    struct mail_attach m = { .h = { .type = MAIL_ATTACH, .size = sizeof(m) }, .session = s->id, .flags = tty ? SPAWN_TTY : 0,
+                             .ring_in = ring[0], .ring_out = ring[1], .ring_err = ring[2], .rows = a->rows, .cols = a->cols,
+                             .xpixel = a->xpixel, .ypixel = a->ypixel };
+    b->unattached = false;
+    return mail_post_first(b, s, &m, sizeof(m)) ? 0 : -ENOMEM;
 }
 
 void session_signal(struct broker *b, struct session *s, u32 signal)

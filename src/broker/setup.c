@@ -171,32 +171,23 @@ static int fill_boot_mail(struct broker *b, struct mail_boot *m, u32 head)
     return at;
 }
 
-/* A sandbox that comes back gets its mail when somebody attaches. */
-static int prepare_restore_mail(struct broker *b)
-{
-    struct mail_restore *m = b->restore = calloc(1, MAIL_SIZE);
-    if (!m)
-        return -ENOMEM;
-    int size = fill_boot_mail(b, &m->boot, sizeof(*m));
-    m->boot.h.type = MAIL_RESTORE;
-    m->levels = b->base_count;
-    return MIN(size, 0);
-}
-
 /* Opens what the configuration names and writes the boot mail into R. Errors are reported on the link. */
 int setup_boot_mail(struct broker *b)
 {
-    if (b->base_count)
-        return prepare_restore_mail(b);
-    struct mail_boot *m = calloc(1, MAIL_SIZE);
+    struct mail_restore *m = calloc(1, MAIL_SIZE);
     if (!m)
         return -ENOMEM;
-    int size = fill_boot_mail(b, m, sizeof(*m));
+    int size = fill_boot_mail(b, &m->boot, b->base_count ? sizeof(*m) : sizeof(m->boot));
     if (size >= 0) {
         u32 head[2] = { 1, size };
+        if (b->base_count) {
+            m->boot.h.type = MAIL_RESTORE;
+            m->levels = b->base_count;
+        }
         pwrite(b->r_fd, m, size, R_MAIL);
         pwrite(b->r_fd, head, 8, R_CONTROL_BROKER + offsetof(struct r_control_broker, mail_seq));
         b->mail_seq = 1;
+        b->unattached = b->base_count;
     }
     free(m);
     return MIN(size, 0);

@@ -45,7 +45,9 @@ int message_send(int fd, void *message, u32 size, const int *fds, u32 fd_count, 
             *h = p;
         struct iovec v[2] = { { &p, sizeof(p) }, { payload, n } };
         if (fds_send(fd, v, 2, fds, first ? fd_count : 0, 0) < 0) {
-            harena_error_set(err, 125, "the sandbox's broker does not answer: %s", strerror(errno));
+            int error = errno;
+            harena_error_set(err, 125, "the sandbox's broker does not answer: %s", strerror(error));
+            errno = error;
             return -1;
         }
         payload += n;

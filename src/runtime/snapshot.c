@@ -220,6 +220,8 @@ int harena_attach(struct harena_sandbox *s, const struct harena_command *c, stru
     for (int i = 0; i < 3; i++)
         fds[i] = stdio_fresh(c->fds[i], i > 0);
     int r = message_send(s->link, &m, sizeof(m), fds, 3, err);
+    if (r < 0 && errno == EPIPE) /* it has ended while it was kept: harena_next() tells why */
+        r = 0;
     for (int i = 0; i < 3; i++)
         if (fds[i] >= 0)
             close(fds[i]);

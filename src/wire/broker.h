@@ -32,7 +32,7 @@
 
 #include "base/types.h"
 
-#define WIRE_VERSION 1
+#define WIRE_VERSION 2
 
 #define REQ_SLOTS 64
 #define REQ_DATA_SIZE 12288u
@@ -201,7 +201,7 @@ struct wire_statfs {
 
 /* ---- mail: broker -> guest, one at a time; taken when mail_done = mail_seq ---- */
 
-enum mail_type { MAIL_BOOT = 1, MAIL_SPAWN, MAIL_SIGNAL, MAIL_WINSIZE, MAIL_PROCS, MAIL_TRACE, MAIL_SHUTDOWN, MAIL_FREEZE, MAIL_RESTORE };
+enum mail_type { MAIL_BOOT = 1, MAIL_SPAWN, MAIL_SIGNAL, MAIL_WINSIZE, MAIL_PROCS, MAIL_TRACE, MAIL_SHUTDOWN, MAIL_FREEZE, MAIL_RESTORE, MAIL_ATTACH };
 
 struct mail_header {
     u32 type;
@@ -275,16 +275,21 @@ struct mail_freeze {
     u32 number; /* names the order in the answers */
 };
 
-/* Instead of MAIL_BOOT to a kernel whose K comes from a snapshot. The mounts are those of the snapshot. */
+/* Instead of MAIL_BOOT to a kernel whose K comes from a snapshot: everything is brought back, but stays frozen. The mounts are those of
+ * the snapshot. */
 struct mail_restore {
     struct mail_boot boot;
-    s64 realtime_ns; /* of the host, now */
+    u32 levels; /* page files in FD_BASE0 ... */
+    u32 pad;
+};
+
+/* After it: the streams of the main session; all run. */
+struct mail_attach {
+    struct mail_header h;
     u32 session; /* the main session's number from now on */
     u32 flags; /* SPAWN_TTY */
     u32 ring_in, ring_out, ring_err; /* ~0 = nothing */
     u16 rows, cols, xpixel, ypixel;
-    u32 levels; /* page files in FD_BASE0 ... */
-    u32 pad;
 };
 
 struct mail_signal {

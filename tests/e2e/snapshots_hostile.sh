@@ -152,5 +152,20 @@ wait $rest
 like 'a task that does not rest' 'harena: *cannot be stopped*125 0 ' "$(tr '\n' ' ' <rest.pause)"
 wait
 
+# Copies that are kept ready: they run when they are attached, with a clock that has gone on and randomness of their own.
+mkfifo line2
+timeout 60 "$HARENA" run --name "$tag-ready" -- bash -c 'a=$(date +%s%N); b=$(cut -d" " -f1 /proc/uptime); echo up; read -t 60 x
+  echo $((($(date +%s%N) - a) / 1000000000)) $(($(cut -d" " -f1 /proc/uptime | cut -d. -f1) - ${b%.*}))
+  head -c 8 /dev/urandom | od -An -tx1; exit 7' <line2 >ready.out 2>&1 &
+exec 7>line2
+await ready.out
+got=$(HARENA_LIBEXEC=$work/lib timeout 30 "$BUILD/tests/snapshot_ready" "$tag-ready" 3000)
+is 'kept ready: its status' 7 $?
+like 'kept ready: its clocks went on' '[34] [34] *' "$(echo $got)"
+echo >&7
+exec 7>&-
+wait
+like 'kept ready: the original goes on, too' 'up [3456] [3456] *' "$(echo $(cat ready.out))"
+is 'kept ready: randomness of its own' 1 "$([ "$(echo $got | cut -d' ' -f3-)" != "$(echo $(cat ready.out) | cut -d' ' -f4-)" ] && echo 1)"
 nothing_left 'hostile snapshots'
 finish

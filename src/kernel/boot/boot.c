@@ -306,10 +306,15 @@ static u32 take_over_sessions(u32 session)
 static void restore_mail(const struct mail_restore *m)
 {
     configure(&m->boot);
-    u32 pid = take_over_sessions(m->session);
     long r = snapshot_restore(m);
     if (r)
         give_up(125, r == -EUCLEAN ? "the snapshot is damaged (error %ld)" : "the snapshot cannot be brought back (error %ld)", -r);
+}
+
+static void attach_mail(const struct mail_attach *m)
+{
+    u32 pid = take_over_sessions(m->session);
+    snapshot_attached(m);
     struct broker_args a = {.op = WIRE_SPAWNED, .arg = {m->session, pid, pid ? 0 : (u64)-ESRCH, SPAWN_STEP_PROGRAM}};
     broker_call(&a);
 }
@@ -436,6 +441,10 @@ static void take_mail(void)
     case MAIL_RESTORE:
         if (size >= sizeof(struct mail_restore))
             restore_mail((void *)h);
+        break;
+    case MAIL_ATTACH:
+        if (size >= sizeof(struct mail_attach))
+            attach_mail((void *)h);
         break;
     case MAIL_TRACE:
         if (size >= sizeof(struct mail_trace))

@@ -155,11 +155,15 @@ long snapshot_restore(const struct mail_restore *m)
     set_clocks();
     restore_levels(m->levels);
     hostfs_restored();
-    streams_restored(m);
     long r = restore_processes();
-    if (r)
-        return r;
-    machine_changed(state.has_id);
+    if (!r)
+        machine_changed(state.has_id);
+    return r;
+}
+
+void snapshot_attached(const struct mail_attach *m)
+{
+    set_clocks();
+    streams_attached(m);
     freeze_end();
-    return 0;
 }

@@ -7,8 +7,8 @@
  *   kernel: one task of each address space forks its stub: the copy holds the frozen memory; the sandbox goes on
  *   copies: write their pages into the page file, WIRE_DUMPED, and end
  *
- * A sandbox that comes back: the broker makes new K and D with the same contents; init finds that it has booted before
- * (snapshot_restored), makes a stub for each address space, which maps its pages and starts a carrier for each task. */
+ * A sandbox that comes back: the broker makes new K and D with the same contents; init finds that it has booted before,
+ * makes a stub for each address space, which maps its pages and starts a carrier for each task. They run when somebody attaches. */
 #ifndef HARENA_SNAPSHOT_SNAPSHOT_H
 #define HARENA_SNAPSHOT_SNAPSHOT_H
 
@@ -20,10 +20,11 @@ struct task;
 /* Service thread. */
 void snapshot_mail(const struct mail_freeze *m);
 bool snapshot_service(u64 *deadline); /* each time round, until *deadline; false: frozen, timers and the like wait */
-/* Init of a sandbox whose K comes from a snapshot: makes what belongs to host processes that are not there as new; then, with the mail,
- * brings the tasks back: all run when it returns. */
+/* Init of a sandbox whose K comes from a snapshot: makes what belongs to host processes that are not there as new; then, with the first mail,
+ * brings the tasks back, still frozen; with the second they run. In between a copy can be kept ready for as long as one likes. */
 void snapshot_reset(void);
 long snapshot_restore(const struct mail_restore *m);
+void snapshot_attached(const struct mail_attach *m);
 
 /* machine.c: what tells the programs inside which machine they run on. */
 void machine_begins(void);  /* a new sandbox */

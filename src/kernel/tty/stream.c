@@ -725,7 +725,7 @@ void streams_reset(void)
     }
 }
 
-void streams_restored(const struct mail_restore *m)
+void streams_attached(const struct mail_attach *m)
 {
     u32 cut = ++last_use;
     for (u32 ring = 0; ring < RING_COUNT; ring++) {

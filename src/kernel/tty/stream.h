@@ -17,7 +17,7 @@ void streams_event(void);
 long streams_stash(void);
 void streams_unstash(void);
 void streams_reset(void);
-void streams_restored(const struct mail_restore *m);
+void streams_attached(const struct mail_attach *m);
 
 /* MAIL_WINSIZE. -ESRCH: the session has no terminal. */
 long console_winsize(u32 session, u16 rows, u16 cols, u16 xpixel, u16 ypixel);
