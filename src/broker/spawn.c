@@ -348,13 +348,15 @@ int spawn_hand_over(struct broker *b)
     for (u32 i = 0; !r && i < b->base_count; i++)
         r = spawn_add_fd(b, n.id, b->base_fd[i], FD_BASE0 + i);
     if (!r)
-        r = spawn_add_fd(b, n.id, b->views[0].fd, FD_VIEWS);
-    if (!r)
         r = spawn_add_fd(b, n.id, b->views[1].fd, FD_VIEWS_OWN);
+    if (r < 0)
+        return r;
+    /* the last one answers the bell, too: each costs two switches */
+    struct seccomp_notif_addfd last = { .id = n.id, .flags = SECCOMP_ADDFD_FLAG_SETFD | SECCOMP_ADDFD_FLAG_SEND, .srcfd = b->views[0].fd,
+                                        .newfd = FD_VIEWS };
     struct seccomp_notif_resp done = { .id = n.id };
-    if (!r && ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_SEND, &done) < 0)
-        r = -errno;
-    return r;
+    return (b->views[0].fd >= 0 ? ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_ADDFD, &last)
+                                : ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_SEND, &done)) < 0 ? -errno : 0;
 }
 
 /* Ends every process of the sandbox; with a pid namespace the first one's death does that. */

@@ -42,13 +42,18 @@ void machine_begins(void)
         write_id(GENERATION, O_CREAT);
 }
 
-void machine_changed(void)
+bool machine_has_id(void)
 {
     struct file *f = file_open(AT_FDCWD, MACHINE_ID, O_RDONLY, 0);
     bool there = !IS_ERR(f) && f->inode->size == ID_SIZE;
     if (!IS_ERR(f))
         file_put(f);
-    if (there)
+    return there;
+}
+
+void machine_changed(bool has_id)
+{
+    if (has_id)
         write_id(MACHINE_ID, 0);
     write_id(GENERATION, 0);
 }

@@ -23,6 +23,7 @@
 static KSTATE struct {
     bool paused; /* stays frozen until told otherwise */
     bool asked;  /* an order is under way */
+    bool has_id; /* the machine had one when it was frozen */
     u32 order, number;
     u64 monotonic, realtime; /* when it was frozen */
 } state;
@@ -51,6 +52,7 @@ static long make_whole(u32 *spaces)
     *spaces = 0;
     state.monotonic = host_clock(CLOCK_MONOTONIC);
     state.realtime = host_clock(CLOCK_REALTIME);
+    state.has_id = machine_has_id();
     hostfs_forget();
     for (struct tgroup *g = tgroup_next_locked(2); g && !r; g = tgroup_next_locked(g->tgid + 1))
         list_for_each(t, &g->tasks, tg_link) {
@@ -157,7 +159,7 @@ long snapshot_restore(const struct mail_restore *m)
     long r = restore_processes();
     if (r)
         return r;
-    machine_changed();
+    machine_changed(state.has_id);
     freeze_end();
     return 0;
 }

@@ -27,7 +27,8 @@ long snapshot_restore(const struct mail_restore *m);
 
 /* machine.c: what tells the programs inside which machine they run on. */
 void machine_begins(void);  /* a new sandbox */
-void machine_changed(void); /* one that was made from a snapshot */
+bool machine_has_id(void);  /* before a snapshot: a name that is not there need not be looked for in each copy */
+void machine_changed(bool has_id); /* one that was made from a snapshot */
 
 /* dump.c: as an order to a parked task of each address space (freeze_in_each_mm). */
 long dump_fork(struct task *t);
