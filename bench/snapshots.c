@@ -351,6 +351,9 @@ int main(int argc, char **argv)
         pauses(n);
     else if (!strcmp(mode, "-file")) {
         files(n, ends, true); /* first: it would wait for what the other has left in the host's memory */
+        harena_close(s);
+        s = start(argv + used, name, ends);
+        read_line(ends[1]);
         files(n, ends, false);
     }
     harena_close(s);

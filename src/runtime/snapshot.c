@@ -168,6 +168,8 @@ static int take_answer(struct harena_parts *p, int fd, struct harena_error *err)
     }
 }
 
+_Static_assert(HARENA_SNAPSHOT_STOP == CTL_FREEZE_STOP && HARENA_SNAPSHOT_BASE == CTL_FREEZE_BASE, "handed on as they are");
+
 int harena_snapshot(const char *name, u32 how, struct harena_parts **out, struct harena_error *err)
 {
     struct harena_parts *p = grow(NULL, sizeof(*p));
