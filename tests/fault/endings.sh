@@ -28,8 +28,8 @@ b4=$(ls /proc/self/fd | wc -l)
 for s in INT TERM HUP QUIT; do
   start sig
   kill -$s $p 2>/dev/null
-  # background jobs of a script ignore INT and QUIT, and harena respects that
-  [ $s = INT ] || [ $s = QUIT ] && kill -TERM $p
+  # background jobs of a script ignore INT and QUIT, those of nohup HUP, and harena respects that
+  [ $s = TERM ] || kill -TERM $p 2>/dev/null
   ended "SIG$s" "$((128 + $(kill -l $s))) 143"
 done
 
