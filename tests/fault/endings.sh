@@ -58,7 +58,7 @@ for s in TERM HUP; do
 import os, signal, subprocess, sys
 n = getattr(signal, 'SIG' + sys.argv[3])
 p = subprocess.Popen([sys.argv[1], 'run', '--name', sys.argv[2], 'sh', '-c', 'trap "exit 5" TERM HUP; echo up; while :; do sleep 0.1; done'],
-                     stdout=subprocess.PIPE, start_new_session=True)
+                     stdout=subprocess.PIPE, start_new_session=True, preexec_fn=lambda: signal.signal(n, signal.SIG_DFL))
 p.stdout.readline()
 os.killpg(p.pid, n)
 sys.exit(0 if p.wait(10) == 5 else 1)
