@@ -7,7 +7,9 @@ if [ "$1" != inside ]; then
   [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null || { echo 'needs root and a mount namespace'; exit 77; }
   HARENA=$(readlink -f "$HARENA") exec unshare -m --propagation private bash "$0" inside
 fi
-case $here in /home/*|/root/*|/var/*|/tmp/*|/run/*) echo 'the source lies where the fixtures go'; exit 77 ;; esac
+for d in "$here" "$HARENA"; do
+  case $d in /home/*|/root/*|/var/*|/tmp/*|/srv/*|/opt/*|/mnt/*|/media/*|/boot/*|/run/*) echo 'source or build lie where the fixtures go'; exit 77 ;; esac
+done
 etc=$(mktemp -d)
 mount -t tmpfs etc "$etc" && cp -a /etc/. "$etc/" && mount --move "$etc" /etc || { echo 'cannot put a file system over /etc'; exit 77; }
 for d in /home /root /var /tmp /srv /opt /mnt /media /boot /run; do [ -d $d ] && mount -t tmpfs none $d; done
