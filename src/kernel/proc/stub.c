@@ -109,12 +109,22 @@ long stubs_refill(u32 wanted)
     return r < 0 && !atomic_load(&pool.idle) ? r : 0;
 }
 
-/* tasklist_lock is not held. A spare that was killed is forgotten; a task it was to carry counts as killed with it. */
+/* It may also have died before it could take its mark. */
+static bool stub_died(int i)
+{
+    u32 tid = pool.stub[i].host_tid;
+    if (mutex_died(&pool.stub[i].alive))
+        return true;
+    return atomic_load(&pool.stub[i].state) != STUB_FREE && !atomic_load(&pool.stub[i].alive.word) && !host_exists(tid, tid);
+}
+
+/* By init, which makes them; tasklist_lock is not held. A spare that was killed is forgotten; a task it was to carry counts as killed
+ * with it. */
 void stubs_reap_dead(void)
 {
     mutex_lock(&pool.lock);
     for (int i = 0; i < STUBS; i++) {
-        if (!mutex_died(&pool.stub[i].alive))
+        if (!stub_died(i))
             continue;
         if (pool.stub[i].state == STUB_IDLE)
             atomic_sub(&pool.idle, 1);
