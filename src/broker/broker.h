@@ -248,6 +248,9 @@ struct broker {
     int status;                /* what we exit with */
 };
 
+/* Started by root, and as a uid of its own from then on. */
+static inline bool has_own_uid(const struct broker *b) { return b->was_root && b->outer_uid; }
+
 /* enter.c: in the child */
 int enter_find_vdso(struct launch_args *a);
 int enter_read_image(int fd, struct kernel_image *k);

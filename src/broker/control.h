@@ -6,9 +6,11 @@
  * Descriptors ride (SCM_RIGHTS) on the first packet. Same machine, same build: host byte order, `CTL_VERSION` is
  * checked. Clients are trusted as far as the state directory's mode 0700 goes; lengths are checked all the same.
  *
- * The link: CTL_PREPARE (it may begin: it is in its cgroups), CTL_CONFIG (descriptors: listening control socket and locked state directory, with CTL_CONFIG_NAMED;
- * copies of K and D and the pages of each level, if made from a snapshot), then CTL_RUN with CTL_RUN_MAIN. Between the first two any time may pass: a broker kept for later has come that far. When the link closes, the sandbox ends. Other connections: one CTL_RUN, CTL_KILL,
- * CTL_PROCS or CTL_TRACE each; a connection with a session that closes kills the session. */
+ * The link: CTL_PREPARE (it may begin: it is in its cgroups), CTL_CONFIG (descriptors: listening control socket and locked state
+ * directory, with CTL_CONFIG_NAMED; copies of K and D and the pages of each level, if made from a snapshot), then CTL_RUN with
+ * CTL_RUN_MAIN. Between the first two any time may pass: a broker kept for later has come that far. When the link closes, the sandbox
+ * ends. Other connections: one CTL_RUN, CTL_KILL, CTL_PROCS or CTL_TRACE each; a connection with a session that closes kills the
+ * session. */
 #ifndef HARENA_BROKER_CONTROL_H
 #define HARENA_BROKER_CONTROL_H
 

@@ -208,7 +208,7 @@ static int configure(struct broker *b)
         b->deadline_ns = monotonic_ns() + b->config->timeout_ms * 1000000ul;
     b->swap = sysinfo(&info) < 0 || info.totalswap;
     hostfs_init(&b->fs);
-    b->fs.userns = b->was_root && b->outer_uid ? -2 : -1;
+    b->fs.userns = has_own_uid(b) ? -2 : -1;
     b->fs.own_uid = b->fs.outer_uid = b->outer_uid;
     if (b->was_root)
         b->fs.own_gid = b->outer_uid;
@@ -230,8 +230,7 @@ static int check_layers(struct broker *b)
 {
     char layers[1024];
     spawn_layers(b, layers, sizeof(layers));
-    bool no_path = b->was_root && b->outer_uid; /* an empty root directory */
-    if (!confine_available() && !no_path)
+    if (!confine_available() && !has_own_uid(b)) /* else it has an empty root directory */
         strncat(layers, "no Landlock: a broker that was taken over could open this user's files\n", sizeof(layers) - strlen(layers) - 1);
     if (!layers[0])
         return 0;

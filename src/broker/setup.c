@@ -198,7 +198,7 @@ int setup_boot_mail(struct broker *b)
 /* After the zygote was started: no capability, no way back to the user we came from, not traceable, no core. */
 int setup_drop(struct broker *b)
 {
-    if (b->was_root && b->outer_uid) {
+    if (has_own_uid(b)) {
         uid_t u = b->outer_uid;
         if (setresuid(-1, 0, -1) < 0) /* chroot wants the capability back */
             return -errno;

@@ -106,7 +106,7 @@ int spawn_limits(struct broker *b)
 {
     const struct ctl_config *cfg = b->config;
     int r = 0;
-    if (b->user_namespace || (b->was_root && b->outer_uid))
+    if (b->user_namespace || has_own_uid(b))
         r = set_limit(b, RLIMIT_NPROC, (cfg->pids_max ? cfg->pids_max : DEFAULT_PIDS) + SLACK_PIDS);
     if (!r && cfg->memory_max && !(cfg->flags & CTL_CONFIG_CGROUP))
         r = set_limit(b, RLIMIT_DATA, cfg->memory_max + SLACK_DATA);
@@ -182,6 +182,15 @@ static void __attribute__((noreturn)) child_main(const struct child *c)
     enter_kernel(&b->kernel, &b->launch);
 }
 
+/* Until the zygote has something to say at fd, or is dead. Returns whether it has. */
+static bool await_zygote(int fd, int pidfd)
+{
+    struct pollfd p[2] = { { .fd = fd, .events = POLLIN }, { .fd = pidfd, .events = POLLIN } };
+    while (poll(p, 2, -1) < 0 && errno == EINTR)
+        ;
+    return p[0].revents & POLLIN;
+}
+
 /* Returns the child's pid once it has taken its place, or -errno and in `step` what failed. */
 static pid_t start_child(const struct child *c, int flags, int *pidfd, char step[24])
 {
@@ -193,10 +202,7 @@ static pid_t start_child(const struct child *c, int flags, int *pidfd, char step
     if (pid == 0)
         child_main(c);
     struct report r;
-    /* our copy of the child's end is still open: its death shows at the pidfd */
-    struct pollfd p[2] = { { .fd = c->b->boot_socket, .events = POLLIN }, { .fd = *pidfd, .events = POLLIN } };
-    while (poll(p, 2, -1) < 0 && errno == EINTR)
-        ;
+    await_zygote(c->b->boot_socket, *pidfd); /* our copy of the child's end is still open: its death shows at the pidfd */
     ssize_t n = recv(c->b->boot_socket, &r, sizeof(r), MSG_DONTWAIT);
     if (n == sizeof(r) && !memcmp(r.tag, "GOES", 4))
         return pid;
@@ -275,7 +281,7 @@ int spawn_zygote(struct broker *b)
 /* Back to what started us, to open what the sandbox is given. */
 int spawn_as_user(struct broker *b)
 {
-    if (b->was_root && b->outer_uid && (syscall(SYS_setresuid, -1, 0, -1) < 0 || syscall(SYS_setresgid, -1, 0, -1) < 0))
+    if (has_own_uid(b) && (syscall(SYS_setresuid, -1, 0, -1) < 0 || syscall(SYS_setresgid, -1, 0, -1) < 0))
         return -errno;
     return 0;
 }
@@ -283,7 +289,7 @@ int spawn_as_user(struct broker *b)
 /* A line for each layer that is missing, with the promise that falls with it. When the mounts are open. */
 void spawn_layers(struct broker *b, char *text, size_t size)
 {
-    bool become = b->was_root && b->outer_uid;
+    bool become = has_own_uid(b);
     text[0] = 0;
     if (b->user_namespace)
         return;
@@ -306,9 +312,7 @@ void spawn_layers(struct broker *b, char *text, size_t size)
 /* Waits for the seccomp listener the zygote sends first. */
 static int wait_listener(struct broker *b)
 {
-    struct pollfd p[2] = { { .fd = b->boot_socket, .events = POLLIN }, { .fd = b->zygote.fd, .events = POLLIN } };
-    while (poll(p, 2, -1) < 0 && errno == EINTR)
-        ;
+    await_zygote(b->boot_socket, b->zygote.fd);
     char text[4] = "";
     int fd;
     u32 count;
@@ -336,10 +340,7 @@ int spawn_hand_over(struct broker *b)
     int r = wait_listener(b);
     if (r < 0)
         return r;
-    struct pollfd p[2] = { { .fd = b->listener.fd, .events = POLLIN }, { .fd = b->zygote.fd, .events = POLLIN } };
-    while (poll(p, 2, -1) < 0 && errno == EINTR)
-        ;
-    if (!(p[0].revents & POLLIN))
+    if (!await_zygote(b->listener.fd, b->zygote.fd))
         return -EPROTO;
     if (ioctl(b->listener.fd, SECCOMP_IOCTL_NOTIF_RECV, &n) < 0)
         return -errno;

@@ -98,12 +98,15 @@ static bool take_spare(struct harena_factory *f, struct made_broker *b)
 
 int harena_factory_open(const char *libexec, struct harena_factory **out, struct harena_error *err)
 {
+    char kernel[PATH_MAX];
     int pair[2];
     struct harena_factory *f = calloc(1, sizeof(*f));
     if (!f)
         abort();
     pthread_mutex_init(&f->lock, NULL);
     f->link = -1;
+    if (find_program(libexec, "harena-kernel", "../launch", kernel, err) < 0)
+        goto fail;
     int base = state_base(err);
     if (base < 0)
         goto fail;
@@ -113,7 +116,7 @@ int harena_factory_open(const char *libexec, struct harena_factory **out, struct
         goto fail;
     }
     f->link = pair[0];
-    int r = spawn_broker(libexec, true, base, pair[1], &f->pid, err);
+    int r = spawn_broker(libexec, kernel, true, base, pair[1], &f->pid, err);
     close(pair[1]);
     close(base);
     if (r < 0)

@@ -48,7 +48,7 @@ void *grow(void *old, size_t size);
 
 /* programs.c */
 int find_program(const char *libexec, const char *name, const char *build_sub, char out[PATH_MAX], struct harena_error *err);
-int spawn_broker(const char *libexec, bool factory, int base_fd, int link, pid_t *pid, struct harena_error *err);
+int spawn_broker(const char *libexec, const char *kernel, bool factory, int base_fd, int link, pid_t *pid, struct harena_error *err);
 int broker_may_begin(int link, struct harena_error *err);
 
 /* factory.c */

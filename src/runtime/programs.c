@@ -69,18 +69,17 @@ static int spawn(const char *path, char *const argv[], int link, int empty, pid_
 }
 
 /* A broker, or with `factory` one that makes brokers, with its link at LINK_FD. */
-int spawn_broker(const char *libexec, bool factory, int base_fd, int link, pid_t *pid, struct harena_error *err)
+int spawn_broker(const char *libexec, const char *kernel, bool factory, int base_fd, int link, pid_t *pid, struct harena_error *err)
 {
-    char path[PATH_MAX], kernel[PATH_MAX];
-    if (find_program(libexec, "harena-broker", "../broker", path, err) < 0 ||
-        find_program(libexec, "harena-kernel", "../launch", kernel, err) < 0)
+    char path[PATH_MAX];
+    if (find_program(libexec, "harena-broker", "../broker", path, err) < 0)
         return -1;
-    int empty = state_empty_dir(base_fd, err), high[2] = { fcntl(link, F_DUPFD_CLOEXEC, FREE_FD), -1 };
+    int empty = state_empty_dir(base_fd, err);
     if (empty < 0)
         return -1;
-    high[1] = fcntl(empty, F_DUPFD_CLOEXEC, FREE_FD);
+    int high[2] = { fcntl(link, F_DUPFD_CLOEXEC, FREE_FD), fcntl(empty, F_DUPFD_CLOEXEC, FREE_FD) };
     close(empty);
-    char *const argv[] = { "harena-broker", factory ? "factory" : kernel, factory ? kernel : NULL, NULL };
+    char *const argv[] = { "harena-broker", factory ? "factory" : (char *)kernel, factory ? (char *)kernel : NULL, NULL };
     int error = high[0] < 0 || high[1] < 0 ? EMFILE : spawn(path, argv, high[0], high[1], pid);
     for (int i = 0; i < 2; i++)
         if (high[i] >= 0)

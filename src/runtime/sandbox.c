@@ -82,7 +82,7 @@ static int make_broker(struct harena_sandbox *s, const struct harena_config *c, 
     s->link = pair[0];
     int r = early ? send_both(s, c, listener, err) : 0;
     if (r == 0)
-        r = spawn_broker(c->libexec, false, s->base_fd, pair[1], &s->broker, err);
+        r = spawn_broker(c->libexec, s->kernel, false, s->base_fd, pair[1], &s->broker, err);
     close(pair[1]);
     return r;
 }

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "runtime/runtime.h"
+#include "../lib/booted.h"
 
 static struct harena_factory *factory;
 
@@ -76,16 +76,6 @@ static bool host_shows(int pid, const char *file, const char *line)
     return strstr(text, line);
 }
 
-static int first_process(struct harena_sandbox *s)
-{
-    struct harena_error e;
-    struct harena_event ev;
-    while (harena_next(s, NULL, &ev, &e) == 0 && ev.type != HARENA_EVENT_CLOSED)
-        if (ev.type == HARENA_EVENT_READY)
-            return ev.value;
-    return -1;
-}
-
 static void many(void)
 {
     pthread_t t[4];
@@ -100,7 +90,7 @@ static void many(void)
     struct harena_error e = { 0 };
     struct harena_limits l = { .files = 100, .cpuset = { 1 } };
     struct harena_sandbox *s = start(&l, "sleep 100", &e);
-    int pid = s ? first_process(s) : -1;
+    int pid = s ? booted(s) : -1;
     check(pid > 0 && host_shows(pid, "status", "Cpus_allowed_list:\t0\n"), "a spare is pinned to its processors");
     check(pid > 0 && host_shows(pid, "limits", "Max processes             4112                 4112 "), "... and limited in its processes");
     harena_close(s);

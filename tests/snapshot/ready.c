@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "runtime/runtime.h"
+#include "../lib/booted.h"
 
 static struct harena_parts *parts;
 
@@ -30,17 +30,6 @@ static int run(struct harena_sandbox *s, int out)
     if (harena_attach(s, &cmd, &err) < 0 || harena_wait(s, &status, &err) < 0)
         printf("attach: %s\n", err.text);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-}
-
-/* Host pid of the first process, once it has booted. */
-static int booted(struct harena_sandbox *s)
-{
-    struct harena_error err;
-    struct harena_event e;
-    while (harena_next(s, NULL, &e, &err) == 0 && e.type != HARENA_EVENT_CLOSED)
-        if (e.type == HARENA_EVENT_READY)
-            return e.value;
-    return 0;
 }
 
 int main(int argc, char **argv)

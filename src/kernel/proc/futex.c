@@ -77,19 +77,22 @@ static void enter(struct bucket *b, struct futex_waiter *w, const struct key *k,
     list_add_tail(&b->waiters, &w->link);
 }
 
-/* A waiter that is frozen stays in its queue, so that no wake is lost: who counts on one need not change the word. */
-static long futex_goes_on(struct task *t)
+/* The result: 0 when it was woken, else r of the sleep. */
+static long futex_ends(struct task *t, long r)
 {
-    u64 deadline = t->restart_deadline;
-    long r = 0;
-    while (!r && !atomic_load(&t->futex.woken))
-        r = wait_sleep(deadline);
-    if (r == -EINTR && t->core.froze)
-        return -ERESTART_RESTARTBLOCK;
     leave(&t->futex);
     if (t->futex.woken)
         return 0;
-    return r == -ETIMEDOUT ? r : deadline == NO_DEADLINE ? -ERESTARTSYS : -EINTR;
+    return r == -EINTR && t->restart_deadline == NO_DEADLINE ? -ERESTARTSYS : r;
+}
+
+/* A waiter that is frozen stays in its queue, so that no wake is lost: who counts on one need not change the word. */
+static long futex_goes_on(struct task *t)
+{
+    long r = 0;
+    while (!r && !atomic_load(&t->futex.woken))
+        r = wait_sleep(t->restart_deadline);
+    return r == -EINTR && t->core.froze ? -ERESTART_RESTARTBLOCK : futex_ends(t, r);
 }
 
 static long futex_wait(uptr addr, bool private, u32 val, u64 deadline, u32 bits)
@@ -620,14 +623,12 @@ static void robust_died(uptr word, u32 tid, bool pi)
 /* Frozen in its wait, and now a signal comes: the result of the call, as if it had come to the sleeping task. */
 bool futex_interrupted(struct task *t, long *result)
 {
-    if (t->futexes) {
+    if (t->futexes)
         *result = waitv_ends(t, -ERESTARTSYS);
-    } else if (t->restart == futex_goes_on) {
-        leave(&t->futex);
-        *result = t->futex.woken ? 0 : t->restart_deadline == NO_DEADLINE ? -ERESTARTSYS : -EINTR;
-    } else {
+    else if (t->restart == futex_goes_on)
+        *result = futex_ends(t, -EINTR);
+    else
         return false;
-    }
     return true;
 }
 
