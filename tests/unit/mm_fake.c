@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
+#include "arch/x86_64/regs.h"
 #include "base/err.h"
 #include "core/config.h"
 #include "core/current.h"
@@ -21,7 +23,11 @@ struct fake_file *fake_files[FILES];
 u32 fail_in, live_files;
 bool failed_once;
 long live_blocks;
-static u32 serial;
+struct mutex *other_holds;
+u64 other_until;
+static u32 serial, locks_held;
+static struct carrier carrier;
+struct carrier *this_carrier(void) { return &carrier; }
 static int next_index;
 
 void die(const char *f, ...)
@@ -55,6 +61,10 @@ static void check_call(u64 addr, u64 size)
 
 long host_mmap(u64 addr, u64 size, int prot, int flags, int fd, u64 off)
 {
+    if (addr == TRACK_TABLE) {
+        void *real = mmap((void *)addr, size, prot, flags, fd, (off_t)off);
+        return real == MAP_FAILED ? -ENOMEM : (long)addr;
+    }
     check_call(addr, size);
     if (!(flags & MAP_FIXED) || (flags & MAP_ANONYMOUS) != (fd < 0 ? MAP_ANONYMOUS : 0))
         die("host_mmap: flags %x fd %d", flags, fd);
@@ -135,7 +145,21 @@ long host_madvise(u64 addr, u64 size, int advice)
     return 0;
 }
 
+/* Time passes by sleeping only; what waits for another thread sees that one unlock. */
+static u64 clock_ns = 1;
 void host_yield(void) {}
+u64 host_clock(int id) { return (void)id, clock_ns; }
+long host_futex_wait(u32 *word, u32 val, u64 deadline)
+{
+    if (*word != val)
+        return -EAGAIN;
+    if (other_holds && deadline > other_until) {
+        other_holds->word = 0;
+        other_holds = NULL;
+    }
+    clock_ns = deadline;
+    return -ETIMEDOUT;
+}
 
 /* ---- files ---- */
 
@@ -243,14 +267,23 @@ void mutex_lock(struct mutex *m)
 {
     if (m->word++)
         die("lock taken twice");
+    locks_held++;
 }
-bool mutex_trylock(struct mutex *m) { return !m->word && ++m->word; }
+bool mutex_trylock(struct mutex *m)
+{
+    if (m->word)
+        return false;
+    mutex_lock(m);
+    return true;
+}
 void mutex_unlock(struct mutex *m)
 {
     if (!m->word--)
         die("unlock of a lock that is not held");
+    locks_held--;
 }
-bool mutex_held(const struct mutex *m) { return m->word; }
+bool mutex_held(const struct mutex *m) { return m->word && m != other_holds; }
+bool mutex_none_held(void) { return !locks_held; }
 
 void panic(const char *f, ...)
 {

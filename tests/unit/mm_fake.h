@@ -34,6 +34,8 @@ extern struct host_page host_pages[PAGES];
 extern struct fake_file *fake_files[FILES]; /* 0: read and write, in D; 1: in D, read only; 2: in an image, with a hole */
 extern u32 fail_in;      /* the n-th call that can fail does so; 0: none */
 extern bool failed_once; /* it did */
+extern struct mutex *other_holds; /* held by another thread, which lets it go when it is other_until (ns) */
+extern u64 other_until;
 extern u32 live_files;
 extern long live_blocks;
 

@@ -10,11 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/err.h"
 #include "core/errno.h"
 #include "core/kmalloc.h"
 #include "core/strbuf.h"
+#include "host/host.h"
+#include "mm/track.h"
 
 #define RW (PROT_READ | PROT_WRITE)
 #define TOP ((GUEST_MMAP_TOP - WINDOW) / PAGE_SIZE)
@@ -61,6 +64,23 @@ static void show(const char *when, u32 i, const struct page *p)
         }                                                                                                              \
     } while (0)
 
+/* ---- what has not been written since a snapshot (track.h) ---- */
+
+static struct host_page snapshot[PAGES];
+static u32 snapshots;
+
+static bool closed(u32 i)
+{
+    u64 until;
+    return mm->closed && track_closed(ADDR(i), &until);
+}
+
+static void check_closed(u32 i)
+{
+    const struct host_page *h = &host_pages[i], *s = &snapshot[i];
+    MUST(h->kind == s->kind && h->serial == s->serial && h->tag == s->tag, "page %u is another one than at the snapshot\n", i);
+}
+
 /* ---- the array and the host ---- */
 
 static struct page array_page(u32 i)
@@ -89,7 +109,10 @@ static void check_host(u32 i, const struct page *p)
         MUST(h->kind == SHOWS_ANON && !h->prot && !h->tag, "page %u: behind the end: kind %d prot %d\n", i, h->kind, h->prot);
         return;
     }
-    MUST(h->kind != SHOWS_NOTHING && h->prot == p->prot, "page %u: kind %d, prot %d, want %d\n", i, h->kind, h->prot, p->prot);
+    if (closed(i))
+        check_closed(i);
+    u8 prot = closed(i) ? p->prot & (u8)~PROT_WRITE : p->prot;
+    MUST(h->kind != SHOWS_NOTHING && h->prot == prot, "page %u: kind %d, prot %d, want %d\n", i, h->kind, h->prot, p->prot);
     if (!p->map) {
         MUST(h->kind == SHOWS_ANON, "page %u: not anonymous\n", i);
         return;
@@ -452,6 +475,16 @@ static void op_advise(void)
 
 static bool host_allows(u32 i, u8 need) { return host_pages[i].kind && (host_pages[i].prot & need) == need; }
 
+/* An access faulted before another thread made it possible. */
+static void late_fault(u32 i, u64 error)
+{
+    mm_lock(mm);
+    mm_unlock(mm);
+    MUST(mm_fault(mm, ADDR(i), error), "page %u: a late fault\n", i);
+    if (!mm->closed || !(error & PF_WRITE)) /* of a write to what was closed once, the host's answer is believed */
+        MUST(!mm_fault(mm, ADDR(i), error), "page %u: nothing has changed\n", i);
+}
+
 /* An access by the guest. */
 static void op_access(void)
 {
@@ -464,9 +497,11 @@ static void op_access(void)
     inject();
     u32 tries = 0;
     u64 error = need == PROT_WRITE ? PF_WRITE : need == PROT_EXEC ? PF_FETCH : 0;
-    if (need == PROT_READ && p->prot)
+    if (need == PROT_READ && p->prot && !closed(i))
         need = p->prot; /* what can be written or executed can be read */
     bool ok = host_allows(i, need);
+    if (ok && rnd(2))
+        late_fault(i, error | PF_PRESENT);
     while (!ok && tries++ < 12) {
         if (!mm_fault(mm, ADDR(i) + rnd(PAGE_SIZE), error | (host_pages[i].prot ? PF_PRESENT : 0)))
             break;
@@ -484,6 +519,27 @@ static void op_access(void)
     }
     if (ok && need & PROT_WRITE && !(p->flags & VM_SHARED))
         host_pages[i].tag = after[i].tag = ++tags;
+    check(0, 0);
+}
+
+/* All tasks are parked, and the pages have been written. */
+static void op_snapshot(void)
+{
+    begin("snapshot");
+    inject();
+    bool close[PAGES];
+    for (u32 i = 0; i < mm->count; i++) {
+        struct vma *v = &mm->vmas[i];
+        close[i % PAGES] = rnd(4) && !(v->flags & VM_SHARED) && v->start >= WINDOW && v->end <= WINDOW_END && vma_host_end(v) == v->end;
+        if (!close[i % PAGES] && v->end > WINDOW && v->start < WINDOW_END)
+            track_open(mm, MAX(v->start, WINDOW), MIN(v->end, WINDOW_END));
+    }
+    if (track_begin(mm, ++snapshots))
+        for (u32 i = 0; i < mm->count; i++)
+            if (close[i % PAGES])
+                track_close(mm->vmas[i].start, mm->vmas[i].end, mm->vmas[i].prot);
+    fail_in = 0;
+    memcpy(snapshot, host_pages, sizeof(snapshot));
     check(0, 0);
 }
 
@@ -583,7 +639,7 @@ static void random_calls(u32 count, u64 seed)
     for (u32 i = 0; i < count; i++) {
         static void (*const ops[])(void) = {op_map, op_map, op_map, op_unmap, op_unmap, op_protect, op_protect, op_brk, op_remap,
             op_remap, op_remap, op_advise, op_advise, op_access, op_access, op_access, op_access, op_access, op_truncate, op_fork,
-            op_maps};
+            op_maps, op_snapshot};
         ops[rnd(ARRAY_COUNT(ops))]();
     }
     tear_down();
@@ -717,11 +773,34 @@ static void stack(void)
     tear_down();
 }
 
+/* Kernel code that holds a lock faults while another thread has the address space's, and does not run: in the end one gives up. */
+static void lock_waits(void)
+{
+    struct mutex inode = {0};
+    set_up();
+    begin("a fault waits for the lock");
+    map_pages(16, 1, ANON, NULL);
+    mutex_lock(&inode);
+    for (u32 seconds = 0; seconds <= 10; seconds += 10) {
+        other_holds = &mm->lock;
+        mm->lock.word = 1;
+        other_until = host_clock(CLOCK_MONOTONIC) + 500000000ul + seconds * 1000000000ul;
+        mm->changes++;
+        MUST(mm_fault(mm, ADDR(16), PF_WRITE) == !seconds, "%u s\n", seconds);
+        mm->lock.word = 0;
+        other_holds = NULL;
+    }
+    mutex_unlock(&inode);
+    resync();
+    tear_down();
+}
+
 int main(int argc, char **argv)
 {
     fake_init();
     found();
     stack();
+    lock_waits();
     u64 seeds = argc > 1 ? (u64)atol(argv[1]) : 0;
     for (u64 seed = seeds ? seeds : 1; seed <= (seeds ? seeds : 60); seed++) {
         random_calls(1000, seed);

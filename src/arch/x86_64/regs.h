@@ -57,6 +57,8 @@ struct carrier {
     } robust;
     void *none_held; /* robust.next when no lock is held */
     struct trap_info trap;
+    u64 fault_page; /* the last access that was tried again, and mm->changes then: mm/fault.c */
+    u32 fault_changes;
     u32 *wakes[CARRIER_WAKES]; /* sleepers to wake when the last mutex is released: see mutex.h */
     u32 wake_count;
     u64 calls; /* numbers of the last four calls for a report, newest in the low 16 bits */

@@ -98,10 +98,14 @@ void robust_begin(struct carrier *c)
     host_robust_list(&c->robust, sizeof(c->robust));
 }
 
+static bool holds_none(const struct carrier *c) { return c->robust.next == c->none_held; }
+
+bool mutex_none_held(void) { return holds_none(this_carrier()); }
+
 void wake_word(u32 *word)
 {
     struct carrier *c = this_carrier();
-    if (c->robust.next == c->none_held || c->wake_count == CARRIER_WAKES)
+    if (holds_none(c) || c->wake_count == CARRIER_WAKES)
         host_futex_wake(word, 1);
     else
         c->wakes[c->wake_count++] = word;
@@ -122,7 +126,7 @@ void mutex_unlock(struct mutex *m)
     if (unlikely(old & MUTEX_WAITERS))
         host_futex_wake(&m->word, 1);
     c->robust.pending = NULL;
-    if (unlikely(c->wake_count) && c->robust.next == c->none_held)
+    if (unlikely(c->wake_count) && holds_none(c))
         do_wakes(c);
 }
 

@@ -39,5 +39,6 @@ void alive_end(struct mutex *m);
 static inline bool mutex_died(const struct mutex *m) { return atomic_load_relaxed(&m->word) & MUTEX_DIED; }
 void wake_word(u32 *word); /* wakes one that futex-waits on it, after the last unlock */
 bool mutex_held(const struct mutex *m); /* by this carrier */
+bool mutex_none_held(void); /* by this carrier */
 
 #endif

@@ -3,6 +3,7 @@
 #include <asm/siginfo.h>
 #include <asm/signal.h>
 
+#include "arch/x86_64/regs.h"
 #include "base/string.h"
 #include "core/current.h"
 #include "core/errno.h"
@@ -17,25 +18,48 @@
 
 extern char gvdso_start[] __attribute__((weak)), gvdso_end[] __attribute__((weak));
 
-#define PF_PRESENT 1u
 #define PF_WRITE 2u
 #define PF_FETCH 16u
 #define STACK_GUARD (256 * PAGE_SIZE)
 #define RLIM_STACK 3
-#define RETRIES 8
+#define YIELDS 1000
+#define PATIENCE 1000000000ul /* ns; the holder of the lock may wait long for a processor */
+#define NAP 1000000ul
 
-/* A fault can come from kernel code that holds an inode lock, which another holder of mm->lock may want: give up
- * (the access fails) rather than wait for ever. */
+/* A fault can come from kernel code that holds an inode lock, which another holder of mm->lock may want: that gives up in the
+ * end (the access fails) rather than wait for ever. */
 static bool lock_for_fault(struct mm *mm)
 {
     if (mutex_held(&mm->lock))
         return false;
-    for (int i = 0; i < 1000; i++) {
+    if (mutex_none_held()) {
+        mutex_lock(&mm->lock);
+        return true;
+    }
+    u64 stop = 0;
+    for (u32 i = 0; !stop || host_clock(CLOCK_MONOTONIC) < stop; i++) {
         if (mutex_trylock(&mm->lock))
             return true;
-        host_yield();
+        if (i < YIELDS) {
+            host_yield();
+            continue;
+        }
+        u64 now = host_clock(CLOCK_MONOTONIC);
+        stop = stop ? stop : now + PATIENCE;
+        host_futex_wait(&mm->lock.word, atomic_load_relaxed(&mm->lock.word), now + NAP);
     }
     return false;
+}
+
+/* The mapping allows an access that faulted: it was made, or opened (track.h), since. That cannot be if the same access has faulted
+ * before and nothing has changed in between: then the host does not give the page (out of memory, a file cut outside). */
+static bool changed_since(struct mm *mm, u64 page)
+{
+    struct carrier *c = this_carrier();
+    bool changed = c->fault_page != page || c->fault_changes != mm->changes;
+    c->fault_page = page;
+    c->fault_changes = mm->changes;
+    return changed;
 }
 
 static bool allowed(const struct vma *v, u64 error)
@@ -88,13 +112,8 @@ bool mm_fault(struct mm *mm, u64 addr, u64 error_code)
         u64 before = v->eof;
         retry = !vma_map_file(v, end, v->end) && v->eof > before && addr < vma_host_end(v);
         vma_merge(mm, v->start, v->end);
-    } else if (!(error_code & PF_PRESENT)) {
-        /* Another thread may have mapped it since the fault: try again, but not for ever. */
-        if (mm->retry_addr != page) {
-            mm->retry_addr = page;
-            mm->retry_count = 0;
-        }
-        retry = mm->retry_count++ < RETRIES;
+    } else {
+        retry = changed_since(mm, page);
     }
 out:
     mm_unlock(mm);

@@ -88,8 +88,7 @@ struct mm {
     struct mm_hot *hot; /* hot.c; NULL until something traps */
     u64 total_pages;
     u32 def_flags; /* mlockall(MCL_FUTURE) */
-    u64 retry_addr; /* mm_fault: a race is retried a bounded number of times */
-    u32 retry_count;
+    u32 changes; /* counted under lock: of the array, or of the host's mappings */
     struct vmap *dead;
     struct mutex carrier_lock;
     u64 carriers[CARRIER_MAX / 64];

@@ -31,7 +31,11 @@ void vmap_put(struct mm *mm, struct vmap *m)
     }
 }
 
-void mm_lock(struct mm *mm) { mutex_lock(&mm->lock); }
+void mm_lock(struct mm *mm)
+{
+    mutex_lock(&mm->lock);
+    mm->changes++;
+}
 
 void mm_unlock(struct mm *mm)
 {
