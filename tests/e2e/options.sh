@@ -59,6 +59,17 @@ status 'a number beyond the range' 125 "$HARENA" run --root tree -u huge $sh -c 
 
 # names
 is '--hostname' 'some.host' "$(run --hostname some.host sh -c 'hostname 2>&- || uname -n')"
+like 'the host name can be looked up' '127.0.*some.host*' "$(run --hostname some.host getent hosts some.host)"
+lines="$sh -c 'while read -r a; do echo \$a; done </etc/hosts'"
+is 'a root directory without /etc/hosts' '127.0.0.1 localhost|::1 localhost ip6-localhost ip6-loopback|127.0.1.1 me|' \
+  "$(eval "run --root tree --hostname me $lines" | tr '\n' ' ' | sed 's/ \(127\|::\)/|\1/g; s/ $/|/')"
+mkdir etc && printf '9.9.9.9 nine\n#x me\n1.2.3.4 a my.name' >etc/hosts
+for mode in ro rw overlay; do
+  is "/etc/hosts of a volume, $mode" '9.9.9.9 nine #x me 1.2.3.4 a my.name 127.0.1.1 me' "$(echo $(run -v "$work/etc:/etc:$mode" --hostname me cat /etc/hosts))"
+  is "a name that is known is not added, $mode" '9.9.9.9 nine #x me 1.2.3.4 a my.name' "$(echo $(run -v "$work/etc:/etc:$mode" --hostname my.name cat /etc/hosts))"
+  is "lines can be added, $mode" '1.1.1.1 one' "$(echo $(run -v "$work/etc:/etc:$mode" --hostname me sh -c 'echo 1.1.1.1 one >>/etc/hosts; grep one /etc/hosts'))"
+done
+is 'the host has its own' '9.9.9.9 nine #x me 1.2.3.4 a my.name' "$(echo $(cat etc/hosts))"
 status '--name' 0 "$HARENA" run --name "$tag-n" true
 status '--name that leads elsewhere' 125 "$HARENA" run --name ../x true
 one_line '--name that leads elsewhere' 'invalid name'

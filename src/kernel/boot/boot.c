@@ -132,6 +132,7 @@ static void boot_mail(const struct mail_boot *m, u32 size)
         off += mm->record_size;
     }
     machine_begins();
+    hosts_name();
     boot.booted = true;
 }
 
@@ -313,6 +314,7 @@ static void restore_mail(const struct mail_restore *m)
     long r = snapshot_restore(m);
     if (r)
         give_up(125, r == -EUCLEAN ? "the snapshot is damaged (error %ld)" : "the snapshot cannot be brought back (error %ld)", -r);
+    hosts_name();
 }
 
 static void attach_mail(const struct mail_attach *m)
