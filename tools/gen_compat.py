@@ -26,7 +26,6 @@ What is different on purpose:
 
 - Processor time is not divided into user and system time: the guest kernel runs in the guest's process.
 - Resident memory is reported as mapped memory.
-- Signals are not sent for asynchronous input and output (`O_ASYNC`).
 - The network ends at the loopback; `MSG_OOB` is not supported.
 - Nobody in a sandbox administers the machine: such calls are `EPERM`, for root, too.
 

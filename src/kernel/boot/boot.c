@@ -19,6 +19,7 @@
 #include "loader/exec.h"
 #include "mm/mm.h"
 #include "proc/cred.h"
+#include "proc/fasync.h"
 #include "proc/freeze.h"
 #include "proc/task.h"
 #include "procfs/procfs.h"
@@ -496,6 +497,7 @@ static void boot_new(void)
         panic("file systems: error %ld", -r);
     t->fs = fs_info_new();
     ipc_init();
+    fasync_init();
     if ((r = tty_init()))
         panic("terminals: error %ld", -r);
     if ((r = procfs_init()))
@@ -530,6 +532,7 @@ void kernel_main(void)
         take_mail();
         streams_event();
         broker_call_event();
+        fasync_service();
         stubs_refill(stubs_wanted());
         if (snapshot_service(&deadline))
             deadline = look_for_dead(trace_service(ktimers_run()));

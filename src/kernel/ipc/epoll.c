@@ -17,6 +17,7 @@
 #include "core/kstate.h"
 #include "core/strbuf.h"
 #include "core/uaccess.h"
+#include "vfs/hooks.h"
 
 #define EP_PRIVATE (EPOLLWAKEUP | EPOLLONESHOT | EPOLLET | EPOLLEXCLUSIVE)
 #define EXCLUSIVE_OK (EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE | EPOLLRDNORM | \
@@ -306,6 +307,8 @@ long epoll_control(struct file *epf, int op, int fd, struct file *target, const 
 void epoll_file_release(struct file *f)
 {
     /* Nobody can add f any more: adding takes a reference. */
+    if (f->async)
+        hooks.async_gone(f);
     while (!list_empty(&f->epitems)) {
         mutex_lock(&epitems_lock);
         struct epitem *it = list_first(&f->epitems, struct epitem, file_link);

@@ -36,7 +36,7 @@ bool file_is_epoll(const struct file *f);
 void epoll_file_release(struct file *f);
 static inline void poll_file_gone(struct file *f)
 {
-    if (unlikely(!list_empty(&f->epitems)))
+    if (unlikely(!list_empty(&f->epitems) || f->async))
         epoll_file_release(f);
 }
 

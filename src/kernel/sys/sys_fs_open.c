@@ -130,7 +130,7 @@ SYSCALL3(dup3, int, fd, int, new_fd, u32, flags)
 #define F_DUPFD_CLOEXEC_ (F_LINUX_BASE + 6)
 #define SETFL_MASK (O_APPEND | O_NONBLOCK | FASYNC | O_DIRECT | O_NOATIME)
 
-static long set_flags(struct file *f, u32 flags)
+static long set_flags(struct file *f, int fd, u32 flags)
 {
     if ((flags & O_NOATIME) && !(f->flags & O_NOATIME) && !inode_owner_or_capable(f->inode))
         return -EPERM;
@@ -139,7 +139,7 @@ static long set_flags(struct file *f, u32 flags)
     while (!__atomic_compare_exchange_n(&f->flags, &old, (old & ~(u32)SETFL_MASK) | (flags & SETFL_MASK), 0,
                                         __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         ;
-    return async && hooks.set_owner ? hooks.set_owner(f) : 0;
+    return async && hooks.set_async ? hooks.set_async(f, fd) : 0;
 }
 
 static long fcntl_lock(struct file *f, u32 cmd, uptr arg)
@@ -201,7 +201,7 @@ static long do_fcntl_file(struct file *f, int fd, u32 cmd, u64 arg)
     if (f->mode & FMODE_PATH)
         return -EBADF;
     switch (cmd) {
-    case F_SETFL: return set_flags(f, (u32)arg);
+    case F_SETFL: return set_flags(f, fd, (u32)arg);
     case F_GETLK:
     case F_SETLK:
     case F_SETLKW:
@@ -283,11 +283,11 @@ static long file_ioctl(struct file *f, int fd, u32 cmd, uptr arg)
     case FIONBIO:
         if (get_user(on, arg))
             return -EFAULT;
-        return set_flags(f, on ? f->flags | O_NONBLOCK : f->flags & ~(u32)O_NONBLOCK);
+        return set_flags(f, fd, on ? f->flags | O_NONBLOCK : f->flags & ~(u32)O_NONBLOCK);
     case FIOASYNC:
         if (get_user(on, arg))
             return -EFAULT;
-        return set_flags(f, on ? f->flags | FASYNC : f->flags & ~(u32)FASYNC);
+        return set_flags(f, fd, on ? f->flags | FASYNC : f->flags & ~(u32)FASYNC);
     case FIONREAD:
         if (S_ISREG(f->inode->mode))
             return ioctl_fionread(f, arg);

@@ -79,6 +79,13 @@ u64 ktimers_run(void)
     return next;
 }
 
+void service_wake_later(void)
+{
+    struct r_control_broker *b = (void *)(R_BASE + R_CONTROL_BROKER);
+    __atomic_add_fetch(&b->guest_seq, 1, __ATOMIC_SEQ_CST);
+    wake_word((u32 *)b);
+}
+
 void service_wake(void)
 {
     struct r_control_broker *b = (void *)(R_BASE + R_CONTROL_BROKER);

@@ -22,5 +22,6 @@ u64 ktimers_run(void); /* service thread: runs what is due, returns the next dea
 
 /* Wakes init's service thread (new earliest timer, spare stubs used up). */
 void service_wake(void);
+void service_wake_later(void); /* the same, after the last unlock */
 
 #endif

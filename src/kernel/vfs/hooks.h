@@ -10,7 +10,8 @@ struct vfs_hooks {
     void (*fsnotify)(struct inode *dir, const struct qstr *name, struct inode *node, u32 mask, u32 cookie);
     void (*inode_gone)(struct inode *i); /* before an inode with watches, a pipe or a socket is freed */
     long (*pipe_size)(struct file *f, u32 cmd, u64 arg); /* F_GETPIPE_SZ, F_SETPIPE_SZ; -EBADF if no pipe */
-    long (*set_owner)(struct file *f); /* F_SETFL changed O_ASYNC */
+    long (*set_async)(struct file *f, int fd); /* O_ASYNC was changed */
+    void (*async_gone)(struct file *f); /* before a file with f->async is released */
 };
 extern struct vfs_hooks hooks; /* KSTATE */
 

@@ -67,6 +67,7 @@ struct file *file_alloc(void)
     f->owner_pid = 0;
     f->owner_type = 0;
     f->owner_sig = 0;
+    f->async = NULL;
     atomic_store(&f->refs, 1);
     return f;
 }

@@ -170,6 +170,7 @@ struct file {
     void *priv;
     struct list epitems; /* epoll registrations: ipc/epoll */
     u32 owner_pid; s32 owner_type; int owner_sig; /* F_SETOWN, F_SETSIG */
+    struct fasync *async; /* O_ASYNC: proc/fasync.c */
 };
 #define FMODE_READ 1u
 #define FMODE_WRITE 2u
