@@ -31,7 +31,7 @@ static bool parse_process(char *line, struct harena_process *out)
         if (!take_number(&line, UINT32_MAX, &n[i]))
             return false;
     state = *line;
-    if (!state || !strchr("RSTZP", state) || line[1] != '\t')
+    if (!state || !strchr("RSTZ", state) || line[1] != '\t')
         return false;
     line += 2;
     if (!take_number(&line, UINT32_MAX, &n[4]) || !take_number(&line, UINT64_MAX, &n[5]) ||

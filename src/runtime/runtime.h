@@ -182,7 +182,6 @@ struct harena_info {
     struct harena_limits limits;
     struct harena_usage usage;
     int processes; /* of the guest; -1: it did not answer in time */
-    bool paused;
 };
 
 /* Running sandboxes of this user; the array is malloc'ed. Removes what dead ones left. Returns the count or -1. */
@@ -202,7 +201,7 @@ int harena_kernel_path(const char *libexec, char *out, size_t room, struct haren
 
 struct harena_process {
     u32 pid, ppid, pgid, uid, threads, session; /* session: 0 = not the first process of one */
-    char state; /* R S T Z P */
+    char state; /* R S T Z */
     u64 mapped_kib, age; /* seconds */
     char *command; /* printable ASCII, malloc'ed with the array */
 };

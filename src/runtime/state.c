@@ -451,8 +451,6 @@ int harena_list(struct harena_info **out, struct harena_error *err)
         struct harena_process *p;
         watch_usage(l.list[i].pid, &l.list[i].usage);
         l.list[i].processes = harena_processes(l.list[i].name, 500, &p, NULL);
-        for (int k = 0; k < l.list[i].processes; k++)
-            l.list[i].paused |= p[k].state == 'P';
         if (l.list[i].processes >= 0)
             harena_processes_free(p, l.list[i].processes);
     }

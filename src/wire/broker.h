@@ -304,7 +304,7 @@ struct mail_winsize {
     u16 rows, cols, xpixel, ypixel;
 };
 
-/* Answer: a line for each process: pid, parent, process group, uid, state letter (P: paused), threads, mapped KiB, age in seconds, session
+/* Answer: a line for each process: pid, parent, process group, uid, state letter, threads, mapped KiB, age in seconds, session
  * number (0: none), command line; separated by tabs. */
 struct mail_procs {
     struct mail_header h;

@@ -206,9 +206,6 @@ is 'each went on to its end' '39 39 39 39 39' "$(tail -qn1 logs/*.out | tr '\n' 
 timeout 100 "$HARENA" run --name "$tag-h" -- sh -c 'i=0; while [ $i -lt 30 ]; do echo $i; i=$((i + 1)); sleep 0.1; done' >h.out 2>&1 &
 await h.out
 status 'pause' 0 "$HARENA" pause "$tag-h"; cat err
-like 'ps shows it' "$tag-h*P  default*" "$("$HARENA" ps | grep "^$tag-h ")"
-is 'ps of its processes' P "$("$HARENA" ps "$tag-h" | awk 'NR == 2 { print $4 }')"
-is 'and in JSON' True "$("$HARENA" ps --json | python3 -c 'import json, sys; print([s["paused"] for s in json.load(sys.stdin) if s["name"] == sys.argv[1]][0])' "$tag-h")"
 sleep 0.3; before=$(wc -l <h.out); sleep 1
 is 'nothing happens' "$before" "$(wc -l <h.out)"
 is 'a snapshot of a paused one' 0 "$(h snapshot "$tag-h" -o paused >/dev/null 2>&1; echo $?)"

@@ -32,7 +32,7 @@ static void processes(const u8 *data, size_t size)
     int n = process_lines(text, &list);
     for (int i = 0; i < n; i++) {
         check_plain(list[i].command, strlen(list[i].command));
-        if (strchr(list[i].command, '\n') || !strchr("RSTZP", list[i].state) || !list[i].state)
+        if (strchr(list[i].command, '\n') || !strchr("RSTZ", list[i].state) || !list[i].state)
             abort();
     }
     harena_processes_free(list, n);

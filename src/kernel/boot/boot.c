@@ -20,7 +20,6 @@
 #include "mm/mm.h"
 #include "proc/cred.h"
 #include "proc/fasync.h"
-#include "proc/freeze.h"
 #include "proc/task.h"
 #include "procfs/procfs.h"
 #include "snapshot/snapshot.h"
@@ -368,8 +367,7 @@ static void trace_mail(const struct mail_trace *m)
 static void show_process(struct strbuf *sb, struct tgroup *g, u64 now)
 {
     struct task *t = g->leader;
-    char state = g->zombie ? 'Z' : freeze_begun() ? 'P' : g->stop_sig ? 'T' :
-                 atomic_load_relaxed(&t->core.wake) == WAKE_SLEEPING ? 'S' : 'R';
+    char state = g->zombie ? 'Z' : g->stop_sig ? 'T' : atomic_load_relaxed(&t->core.wake) == WAKE_SLEEPING ? 'S' : 'R';
     u64 kib = t->mm && !g->zombie ? mm_size(t->mm) >> 10 : 0;
     sb_printf(sb, "%u	%u	%u	%u	%c	%u	%lu	%lu	%u	", g->tgid, g->parent ? g->parent->tgid : 0, g->pgid,
               t->cred ? t->cred->euid : 0, state, g->live, kib, (now - g->start_time) / 1000000000, g->session_no + 1);
