@@ -365,8 +365,19 @@ static void breaks(void)
     is(WEXITSTATUS(in_child(setrlimit(RLIMIT_AS, &r); _exit(fails(mmap(NULL, 100 << 20, RW, ANON, -1, 0))))), ENOMEM, "RLIMIT_AS");
 }
 
+static void validate(void)
+{
+    int fd = open("validate", O_RDWR | O_CREAT, 0600);
+    must(ftruncate(fd, 4096));
+    ok(mmap(NULL, 4096, PROT_READ, MAP_SHARED_VALIDATE | MAP_POPULATE, fd, 0) != MAP_FAILED, "MAP_SHARED_VALIDATE");
+    is(fails(mmap(NULL, 4096, PROT_READ, MAP_SHARED_VALIDATE | 0x400000, fd, 0)), EOPNOTSUPP, "MAP_SHARED_VALIDATE: an unknown flag");
+    ok(mmap(NULL, 4096, PROT_READ, MAP_SHARED | 0x400000, fd, 0) != MAP_FAILED, "MAP_SHARED: an unknown flag");
+    close(fd);
+}
+
 TAP_MAIN
 {
+    validate();
     struct sigaction a = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
     sigaction(SIGSEGV, &a, NULL);
     sigaction(SIGBUS, &a, NULL);

@@ -204,7 +204,7 @@ struct file_ops {
      * must keep that place until unmap() has been called as often as map(): i.e. mapped windows do not move. `write_shared`: a
      * shared mapping that may be written. NULL: -ENODEV. */
     long (*map)(struct file *f, u64 off, u64 max, bool shared, bool write_shared, struct map_extent *out);
-    void (*unmap)(struct file *f);
+    void (*unmap)(struct file *f, bool write_shared);
     /* Executable views: the view entry of this file, or -ENOENT. view_fd: slot of its container. make: the file is about to be
      * executed: a view that can be had soon is worth waiting for. */
     long (*view)(struct file *f, bool make, struct view_entry *out, int *view_fd);
