@@ -311,6 +311,11 @@ static void advise(void)
     err(mincore(p, 8 * P, vec), ENOMEM, "mincore: a hole");
     is(mincore(p, 3 * P, vec), 0, "mincore");
     is(vec[0] & 1, 1, "mincore: a touched page");
+    char *fresh = mmap(NULL, 4 * P, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    fresh[P] = 1;
+    is(mincore(fresh, 4 * P, vec), 0, "mincore of fresh memory");
+    ok(!(vec[0] & 1) && vec[1] & 1 && !(vec[2] & 1) && !(vec[3] & 1), "mincore: the touched page only");
+    munmap(fresh, 4 * P);
     err(mincore(p + 1, P, vec), EINVAL, "mincore: not aligned");
     err(mincore(p, P, (void *)8), EFAULT, "mincore: bad vector");
     int fd = file("i", 2 * P);

@@ -227,7 +227,9 @@ static void others(void)
     is(n, 4, "task: two threads");
     snprintf(path, sizeof(path), "/proc/%d/status", tid);
     is(atoi(field(path, "Tgid:")), getpid(), "a thread by its number");
-    pthread_join(t, NULL);
+    pthread_join(t, NULL); /* which returns before the thread is quite gone */
+    for (int i = 0; i < 1000 && !access(path, F_OK); i++)
+        sleep_ms(1);
     err(access(path, F_OK), ENOENT, "gone with it");
     pid_t c = fork();
     if (!c) {

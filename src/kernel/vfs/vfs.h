@@ -263,6 +263,7 @@ struct file *file_open_exec(struct path *p); /* a regular file to execute: the r
 struct file *file_open(int dirfd, const char *name, u32 flags, u32 mode);
 /* Absolute text of a path as seen from the current root; returns a pointer inside buf or an error pointer. */
 char *path_text(const struct path *p, char *buf, size_t size);
+char *path_text_cwd(const struct path *p, char *buf, size_t size); /* getcwd: says when the root directory is not above */
 long vfs_mknod(int dirfd, const char *name, u32 mode, u64 rdev, struct inode **out); /* AF_UNIX bind */
 #define MAY_EXEC 1u
 #define MAY_WRITE 2u
