@@ -321,9 +321,13 @@ static void global(void)
         "/proc/self/setgroups", "/proc/self/schedstat", "/proc/self/sessionid", "/proc/self/personality", "/proc/net/tcp6", "/proc/net/udp6",
         "/proc/net/route", "/proc/net/if_inet6", "/proc/net/sockstat", "/proc/sys/kernel/shmmax", "/proc/sys/kernel/sem",
         "/proc/sys/kernel/msgmax", "/proc/sys/kernel/perf_event_paranoid", "/proc/sys/vm/swappiness", "/proc/sys/vm/max_map_count",
-        "/proc/sys/net/ipv4/ip_local_port_range", "/proc/sys/net/ipv4/tcp_rmem", "/proc/sys/fs/file-nr"};
+        "/proc/sys/net/ipv4/ip_local_port_range", "/proc/sys/net/ipv4/tcp_rmem", "/proc/sys/fs/file-nr",
+        "/sys/class/net/lo/statistics/rx_bytes", "/sys/dev/block", "/sys/dev/char", "/sys/block", "/sys/class/tty"};
     for (unsigned i = 0; i < COUNT(there); i++)
         ok(access(there[i], R_OK) == 0, "%s", there[i]);
+    is_str(slurp("/sys/class/net/lo/mtu"), "65536\n", "mtu of lo");
+    is_str(slurp("/sys/class/net/lo/operstate"), "unknown\n", "state of lo");
+    is_str(slurp("/sys/class/net/lo/flags"), "0x9\n", "flags of lo");
     ok(strstr(slurp("/proc/self/smaps"), "Rss: ") && strstr(buf, "VmFlags: rd"), "smaps");
     ok(!strncmp(linkof("/proc/self/ns/net"), "net:[", 5), "ns/net");
     ok(!strncmp(linkof("/proc/self/ns/pid"), "pid:[", 5), "ns/pid");
