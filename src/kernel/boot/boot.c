@@ -35,7 +35,7 @@
 #include <asm/unistd.h>
 
 #define FILES_OWN 32u /* standard streams of the processes around: so that one process reaches its own limit first */
-#define LOOK_NS 1000000000ull
+#define LOOK_NS 400000000ull
 
 static KSTATE struct {
     struct mail_boot config;
@@ -472,6 +472,7 @@ static u64 look_for_dead(u64 deadline)
     u64 now = host_clock(CLOCK_MONOTONIC);
     if (now >= boot.look_at) {
         tasks_reap_dead();
+        dump_look();
         boot.look_at = now + LOOK_NS;
     }
     return MIN(deadline, boot.look_at);
@@ -533,7 +534,8 @@ void kernel_main(void)
         fasync_service();
         stubs_refill(stubs_wanted());
         if (snapshot_service(&deadline))
-            deadline = look_for_dead(trace_service(ktimers_run()));
+            deadline = trace_service(ktimers_run());
+        deadline = look_for_dead(deadline);
         host_futex_wait((u32 *)broker(), seen, deadline);
     }
 }
