@@ -553,7 +553,9 @@ static long host_map(struct file *f, u64 off, u64 max, bool shared, bool write_s
         mutex_unlock(&h->i.lock);
         return 0;
     }
-    long r = off >= PAGE_UP(h->i.size) ? -EINVAL : host_handle_get(h, write_shared);
+    long r = off >= PAGE_UP(h->i.size) ? -EINVAL : 0;
+    if (!r && (write_shared || h->i.size >= GRANT_MIN)) /* the window of a short file may be filled already */
+        r = host_handle_get(h, write_shared);
     if (!r && write_shared && !h->write_mapped) {
         r = window_get(h, MAX(WRITE_ROOM, 2 * PAGE_UP(h->i.size)));
         if (!r)
