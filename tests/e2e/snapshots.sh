@@ -216,6 +216,18 @@ sleep 1
 is 'it goes on' 1 $(($(wc -l <h.out) > before))
 is 'detached copies' 2 "$(h fork "$tag-h" -d -n 2 --timeout 20s | wc -l)"
 
+# ---- a read-only root; the name in /etc/hosts ----
+for o in '' --read-only; do
+  timeout 60 "$HARENA" run $o --name "$tag-r" -- sh -c 'echo up; while ! [ -e /tmp/go ]; do sleep 0.1; i=$((i + 1)); [ "$i" = 20 ] && break; done
+    (echo x >/etc/x) 2>/dev/null || echo refused; echo $(hostname) $(getent hosts "$(hostname)")' >r.out 2>&1 &
+  await r.out
+  h snapshot "$tag-r" -o readonly --replace >/dev/null 2>&1
+  wait $!
+  is "run $o" "up refused $tag-r 127.0.1.1 $tag-r" "$(echo $(cat r.out))"
+  is "restored, $o" "refused $tag-s 127.0.1.1 $tag-s" "$(echo $(h restore readonly --name "$tag-s" 2>&1))"
+done
+h rm readonly >/dev/null
+
 # ---- errors ----
 for c in snapshot fork pause resume; do
   status "$c of nothing" 125 "$HARENA" $c no-such

@@ -113,6 +113,11 @@ void hosts_name(void)
     struct file *f = file_open(AT_FDCWD, HOSTS, O_RDONLY | O_NONBLOCK, 0);
     long n = IS_ERR(f) ? PTR_ERR(f) : text && S_ISREG(f->inode->mode) ? read_text(f, text) : -EINVAL;
     bool there = !IS_ERR(f), outside = there && f->path.mnt->sb->outside;
+    struct mount *own = NULL; /* put there read-only by us, before this is a copy */
+    if (there && !outside && own_line[0] && f->path.mnt->root == f->path.dentry && f->path.mnt->flags & MS_RDONLY) {
+        own = mntget(f->path.mnt);
+        own->flags &= ~(u32)MS_RDONLY;
+    }
     if (there)
         file_put(f);
     if (!text || !host[0] || (n < 0 && n != -ENOENT) || n >= (long)TEXT_MAX)
@@ -136,5 +141,9 @@ void hosts_name(void)
     if (!IS_ERR(f))
         file_put(f);
 out:
+    if (own) {
+        own->flags |= MS_RDONLY;
+        mntput(own);
+    }
     kfree(text);
 }
