@@ -66,6 +66,7 @@ struct hostfs {
     uid_t outer_uid;
     uid_t own_uid; /* files of this user look like root's inside */
     gid_t own_gid;
+    bool stranger; /* we have a uid that owns nothing, and no groups: the host itself refuses what is not for everybody */
     const u64 *hidden; /* device, inode: further names of secrets; in the configuration */
     u32 hidden_count;
     bool secret_told;        /* the user was told that secrets look empty */

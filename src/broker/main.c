@@ -210,6 +210,7 @@ static int configure(struct broker *b)
     hostfs_init(&b->fs);
     b->fs.userns = has_own_uid(b) ? -2 : -1;
     b->fs.own_uid = b->fs.outer_uid = b->outer_uid;
+    b->fs.stranger = has_own_uid(b);
     if (b->was_root)
         b->fs.own_gid = b->outer_uid;
     r = limits_begin(b);

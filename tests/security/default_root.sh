@@ -80,6 +80,19 @@ export HOME=/home/u XDG_RUNTIME_DIR=/run/u
 mkdir -m 700 /run/u && chown $user /run/u
 as=(setpriv --reuid $user --regid $user --clear-groups)
 if "${as[@]}" test -x "$HARENA"; then every user; else as=(); fi
+# what the host lets him see because of who he is, not because everybody may
+group=2346
+for d in staff mine; do mkdir -p /etc/ssl/$d/sub && echo SECRET | tee /etc/ssl/$d/key >/etc/ssl/$d/sub/key; done
+chown root:$group /etc/ssl/staff && chmod 750 /etc/ssl/staff
+chown $user /etc/ssl/mine && chmod 700 /etc/ssl/mine
+if "${as[@]}" test -x "$HARENA"; then
+  as=(setpriv --reuid $user --regid $user --groups $group)
+  for how in env 'bin-deny o'; do
+    [ "$how" = env ] || { gcc -O1 -o "$work/deny" "$here/deny.c" && chmod 755 "$work"; how="$work/deny o"; }
+    is "user: what only his group or he himself may search is not for everybody ($(basename "$how"))" '' "$(timeout 60 "${as[@]}" $how "$HARENA" run sh -c \
+      'for d in staff mine; do cat /etc/ssl/$d/key /etc/ssl/$d/sub/key; ls -A /etc/ssl/$d /etc/ssl/$d/sub; done' 2>/dev/null | grep -v -e '^/' -e '^$')"
+  done
+fi
 HOME=/root
 
 # ---- the current directory: names, and ways round them ----
