@@ -112,7 +112,8 @@ int hostfs_mount(struct hostfs *fs, struct ctl_mount *record, const char *source
     }
     *m = (struct mount){ .root = fd, .kind = record->kind, .flags = record->flags, .ctl_flags = record->ctl_flags,
                          .writable = !(record->flags & (MOUNT_READONLY | MOUNT_OVERLAY)), .dev = st.st_dev,
-                         .allow = allow, .record = record };
+                         .allow = allow, .record = record,
+                         .name = strrchr(source, '/') ? strrchr(source, '/') + 1 : source };
     m->mount_id = mount_id(fd);
     if (!m->writable && view_fs_pins(sf.f_type, sf.f_flags & ST_RDONLY))
         m->views = record->ctl_flags & CTL_MOUNT_VIEWS ? 1 : record->ctl_flags & CTL_MOUNT_VIEWS_OWN ? 2 : 0;
@@ -161,7 +162,7 @@ static int path_rules(const struct mount *m, const char *path)
     for (const char *p = m->allow ? path : NULL; p && (p = strstr(p, "private")); p += 7) /* below /etc/ssl and the like: keys */
         if ((p == path || p[-1] == '/') && (!p[7] || p[7] == '/'))
             return -ENOENT;
-    int secret = m->ctl_flags & CTL_MOUNT_SECRETS ? secret_path(path) : 0;
+    int secret = m->ctl_flags & CTL_MOUNT_SECRETS ? secret_path_in(m->name, path) : 0;
     return secret < 0 ? -ENOENT : secret;
 }
 
@@ -458,7 +459,7 @@ static bool convert_dirents(const struct mount *m, bool at_root, const u8 *buffe
             char path[4096 + 256];
             if ((m->ctl_flags & CTL_MOUNT_SECRETS) && d->type != DT_DIR) {
                 snprintf(path, sizeof(path), "%.4095s/%.255s", (char *)r->data, d->name);
-                w->type = secret_path(path) ? DT_REG : d->type;
+                w->type = secret_path_in(m->name, path + (path[0] == '/')) ? DT_REG : d->type;
             }
             memcpy(w->name, d->name, n);
             r->head.reply_size += record;

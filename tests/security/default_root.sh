@@ -120,6 +120,17 @@ done
 as=()
 mkdir /home/u/.ssh/deeper
 
+# names that mean something only in a certain directory, from within it
+pairs=$(grep -o '{ "[^"]*", "[^"]*" }' "$src/broker/secrets.c" | tr -d '{}",')
+while read -r d n; do
+  place=/home/u/deep/$d
+  mkdir -p "$place" && rm -rf "${place:?}/$n" && echo SECRET >"$place/$n" && chown -R $user:$user /home/u/deep && chmod -R a+rX /home/u/deep
+  is "in $d: $n is shown as empty" '' "$(cd "$place" && sandbox sh -c 'find . -type f -exec cat {} +; cat "$1"' sh "$n" 2>/dev/null | grep -a SECRET)"
+  is "in $d, which is asked for: $n is shown as empty" '' "$(cd "$place" && sandbox --force-cwd sh -c 'find . -type f -exec cat {} +; cat "$1"' sh "$n" 2>/dev/null | grep -a SECRET)"
+  rm -f "$place/$n" && mkdir "$place/$n" && echo SECRET >"$place/$n/file"
+  is "in $d: so is all in a directory $n" '' "$(cd "$place" && sandbox --force-cwd sh -c 'find . -type f -exec cat {} +; cat "$1/file"' sh "$n" 2>/dev/null | grep -a SECRET)"
+done <<<"$pairs"
+
 # ---- where no current directory is shown unless it is forced ----
 for d in / /home /home/u /home/other /root /home/u/.cargo /home/u/.ssh /home/u/.config /home/u/.aws /home/u/.ssh/deeper /etc /run /tmp /var/tmp /boot; do
   is "$d is not shown" /tmp "$(cd $d && sandbox pwd)"
