@@ -103,11 +103,15 @@ static void boot_mail(const struct mail_boot *m, u32 size)
 {
     configure(m);
     u64 off = m->mounts_off;
-    for (u32 i = 0; i < m->mount_count; i++) {
+    for (u32 i = 0; i < m->mount_count; i++, off += ((const struct mail_mount *)((const char *)m + off))->record_size) {
         const struct mail_mount *mm = (const void *)((const char *)m + off);
         if (off + sizeof(*mm) > size || mm->record_size < sizeof(*mm) || off + mm->record_size > size)
             panic("bad boot mail");
-        long r = boot_mount(mm);
+    }
+    off = m->mounts_off;
+    for (u32 i = 0; i < m->mount_count; i++) {
+        const struct mail_mount *mm = (const void *)((const char *)m + off);
+        long r = boot_mount(mm, m);
         if (r == -ENODEV && (mm->kind == MOUNT_PROC || mm->kind == MOUNT_SYS))
             klog("no file system for %s", mm->target);
         else if (r && mm->kind == MOUNT_IMAGE)

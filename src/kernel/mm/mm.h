@@ -47,6 +47,7 @@ struct vview {
 struct vmap {
     u32 refs;
     u32 maps; /* map() calls to undo */
+    bool writes; /* of a shared, writable mapping */
     struct file *file;
     struct vview *view;
     struct vmap *next; /* mm->dead */
@@ -146,6 +147,7 @@ bool mm_hot_copy(struct mm *mm, const struct mm *old);
 void mm_show_maps(struct mm *mm, struct strbuf *sb);
 void mm_show_smaps(struct mm *mm, struct strbuf *sb, bool sum); /* what is mapped counts as resident */
 u64 mm_size(struct mm *mm); /* bytes mapped */
+u64 mm_locked(struct mm *mm); /* of these, by mlock */
 
 /* vma.c, under mm->lock */
 u32 vma_lower(struct mm *mm, u64 addr); /* first vma with end > addr; mm->count if none */

@@ -125,6 +125,7 @@ struct task {
     u64 affinity; /* 0: all */
     u64 timerslack, timerslack_default; /* ns; 0: 50 us. The default is what the parent had */
     int nice, policy;
+    u32 personality, ioprio;
     bool reset_on_fork;
 };
 

@@ -3,9 +3,11 @@
 
 #include "core/dframe.h"
 #include "core/kmalloc.h"
+#include "ipc/sysv.h"
 #include "mm/mm.h"
 
 #define TEXT(n, t) {.name = n, .perm = 0444, .kind = PK_FILE, .text = t}
+#define SHOW(n, f) {.name = n, .perm = 0444, .kind = PK_FILE, .show = f}
 #define LINK(n, t) {.name = n, .perm = 0777, .kind = PK_LINK, .text = t}
 
 /* One name space of each kind: the sandbox. */
@@ -27,10 +29,16 @@ long proc_show_vmstat(struct pnode *n, struct strbuf *sb)
     return 0;
 }
 
+static long show_sysv_msg(struct pnode *n, struct strbuf *sb) { return (void)n, sysv_show_msg(sb), 0; }
+static long show_sysv_sem(struct pnode *n, struct strbuf *sb) { return (void)n, sysv_show_sem(sb), 0; }
+static long show_sysv_shm(struct pnode *n, struct strbuf *sb) { return (void)n, sysv_show_shm(sb), 0; }
+
+const struct pentry proc_sysvipc_entries[] = {SHOW("msg", show_sysv_msg), SHOW("sem", show_sysv_sem), SHOW("shm", show_sysv_shm), {0}};
+
 const struct pentry proc_kernel_more[] = {
-    TEXT("shmmax", "18446744073692774399\n"), TEXT("shmall", "18446744073692774399\n"), TEXT("shmmni", "4096\n"),
-    TEXT("sem", "32000\t1024000000\t500\t32000\n"), TEXT("msgmax", "8192\n"), TEXT("msgmnb", "16384\n"),
-    TEXT("msgmni", "32000\n"), TEXT("perf_event_paranoid", "4\n"), TEXT("kptr_restrict", "2\n"),
+    TEXT("shmmax", "68719476736\n"), TEXT("shmall", "16777216\n"), TEXT("shmmni", "1024\n"), /* ipc/sysv_shm.c */
+    TEXT("sem", "32000\t1024000000\t500\t1024\n"), TEXT("msgmax", "8192\n"), TEXT("msgmnb", "16384\n"),
+    TEXT("msgmni", "1024\n"), TEXT("perf_event_paranoid", "4\n"), TEXT("kptr_restrict", "2\n"),
     TEXT("dmesg_restrict", "1\n"), TEXT("printk", "4\t4\t1\t7\n"), TEXT("tainted", "0\n"),
     TEXT("panic", "0\n"), TEXT("sched_rr_timeslice_ms", "100\n"), TEXT("sched_autogroup_enabled", "0\n"),
     TEXT("core_uses_pid", "0\n"), TEXT("io_uring_disabled", "2\n"), TEXT("unprivileged_bpf_disabled", "2\n"),

@@ -349,6 +349,7 @@ const struct pentry proc_root_entries[] = {
     TEXT("swaps", "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"),
     DIR("sys", sys_entries),
     DIR("net", net_entries),
+    DIR("sysvipc", proc_sysvipc_entries),
     SHOW("vmstat", proc_show_vmstat),
     {.sub = proc_root_more},
 };

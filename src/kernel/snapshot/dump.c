@@ -86,7 +86,7 @@ static long plan_file(const struct vma *v)
         if (r)
             return r;
         if (f->ops->unmap)
-            f->ops->unmap(f);
+            f->ops->unmap(f, false);
         u64 n = MIN(end - at, x.size);
         if (!n)
             return -EIO;
