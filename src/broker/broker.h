@@ -201,7 +201,6 @@ struct broker {
     struct views views[2]; /* the system's, our own */
     int empty_fd;              /* an empty directory to be chrooted into */
     int image_fd[FD_IMAGE_MAX];
-    u64 image_size[FD_IMAGE_MAX];
     u32 image_count;
     int parts_fd[2];           /* made from a snapshot: what K and D begin as */
     int base_fd[FD_BASE_MAX];  /* its pages, or those of the last snapshot taken of it: by order base_number */
@@ -346,7 +345,6 @@ bool mail_post(struct broker *b, struct session *s, const void *data, u32 size);
 void mail_pump(struct broker *b);
 bool rings_pump(struct broker *b);
 void stream_init(struct stream *s, int fd, bool in);
-void stream_event(struct broker *b, struct stream *s);
 void stream_close(struct broker *b, struct stream *s);
 
 /* limits.c */

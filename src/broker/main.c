@@ -93,7 +93,7 @@ static void dispatch(struct broker *b, struct source *s, u32 events)
         control_event(b, (struct client *)s);
         break;
     case SOURCE_STREAM:
-        stream_event(b, (struct stream *)s);
+        ((struct stream *)s)->armed = false;
         guest_refresh(b);
         break;
     case SOURCE_NONE:

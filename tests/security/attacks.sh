@@ -262,6 +262,8 @@ for i in $(seq 40); do timeout 10 "$HARENA" kill "$tag-n$i" & done
 settle
 h run --timeout 1s sh -c 'yes & yes >&2' >/dev/null 2>&1
 held limits/output-flood [ $? = 124 ]
+h run --verbose --output-limit 100K --timeout 20s "${with_volumes[@]}" -- /w/attack chatter >out 2>err
+held limits/verbose-flood [ "$(stat -c %s err)" -gt 50000 -a "$(stat -c %s err)" -lt 200000 ]
 
 # ---- what the witnesses saw ----
 exec 8>&- 9>&-
