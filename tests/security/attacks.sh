@@ -167,8 +167,12 @@ rm -f up
 h run --name "$tag-p" sh -c 'echo up; sleep 6' >up 2>/dev/null &
 await up
 for i in 1 2; do HARENA_LIBEXEC=$work/libexec timeout 30 ./clone "$tag-p" $i 1 >"clone-$i" 2>&1 & done
-sleep 3
 clones='' open=''
+for i in $(seq 40); do # they are there as soon as the machine has time for them
+  [ "$(for p in /proc/[0-9]*; do readlink "$p/exe"; done 2>/dev/null | grep -c "^$work/libexec/harena-broker$")" -ge 3 ] && break
+  sleep 0.2
+done
+sleep 0.5
 for p in /proc/[0-9]*; do
   [ "$(readlink "$p/exe" 2>/dev/null)" = "$work/libexec/harena-broker" ] && [ "$(cat "$p/comm")" = harena-kernel ] || continue
   for f in "$p"/fd/*; do
