@@ -52,6 +52,19 @@ const struct pentry proc_vm_more[] = {
     {0},
 };
 
+static const struct pentry mqueue_entries[] = { /* sys/sys_mqueue.c */
+    TEXT("queues_max", "256\n"), TEXT("msg_max", "10\n"), TEXT("msg_default", "10\n"), TEXT("msgsize_max", "8192\n"),
+    TEXT("msgsize_default", "8192\n"),
+    {0},
+};
+
+const struct pentry proc_sys_fs_more[] = {
+    TEXT("pipe-user-pages-soft", "0\n"), TEXT("pipe-user-pages-hard", "0\n"), TEXT("lease-break-time", "45\n"),
+    TEXT("leases-enable", "0\n"), TEXT("protected_hardlinks", "0\n"), TEXT("protected_symlinks", "0\n"),
+    {.name = "mqueue", .perm = 0555, .kind = PK_DIR, .sub = mqueue_entries},
+    {0},
+};
+
 const struct pentry proc_ipv4_entries[] = {
     TEXT("ip_local_port_range", "32768\t60999\n"), TEXT("ip_forward", "0\n"), TEXT("tcp_rmem", "4096\t131072\t6291456\n"),
     TEXT("tcp_wmem", "4096\t16384\t4194304\n"), TEXT("tcp_syncookies", "1\n"), TEXT("tcp_fin_timeout", "60\n"),
