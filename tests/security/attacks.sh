@@ -168,21 +168,20 @@ h run --name "$tag-p" sh -c 'echo up; sleep 6' >up 2>/dev/null &
 await up
 for i in 1 2; do HARENA_LIBEXEC=$work/libexec timeout 30 ./clone "$tag-p" $i 1 >"clone-$i" 2>&1 & done
 clones='' open=''
-for i in $(seq 40); do # they are there as soon as the machine has time for them
-  [ "$(for p in /proc/[0-9]*; do readlink "$p/exe"; done 2>/dev/null | grep -c "^$work/libexec/harena-broker$")" -ge 3 ] && break
-  sleep 0.2
+for i in $(seq 100); do # they come when the machine has time for them, and do not stay
+  for p in /proc/[0-9]*; do
+    [ "$(readlink "$p/exe" 2>/dev/null)" = "$work/libexec/harena-broker" ] && [ "$(cat "$p/comm")" = harena-kernel ] || continue
+    for f in "$p"/fd/*; do
+      n=${f##*/}
+      [ "$n" -le 2 ] && continue
+      clones+=" $n"
+      grep -q '^flags:.*[12]$' "$p/fdinfo/$n" || continue
+      python3 -c 'import fcntl, os, sys; sys.exit(not fcntl.fcntl(os.open(sys.argv[1], os.O_RDONLY), 1034) & 8)' "$f" || [ ! -e "$f" ] || open+=" $n"
+    done
+  done 2>/dev/null
+  [ -n "$clones" ] && break
+  sleep 0.1
 done
-sleep 0.5
-for p in /proc/[0-9]*; do
-  [ "$(readlink "$p/exe" 2>/dev/null)" = "$work/libexec/harena-broker" ] && [ "$(cat "$p/comm")" = harena-kernel ] || continue
-  for f in "$p"/fd/*; do
-    n=${f##*/}
-    [ "$n" -le 2 ] && continue
-    clones+=" $n"
-    grep -q '^flags:.*[12]$' "$p/fdinfo/$n" || continue
-    python3 -c 'import fcntl, os, sys; sys.exit(not fcntl.fcntl(os.open(sys.argv[1], os.O_RDONLY), 1034) & 8)' "$f" || open+=" $n"
-  done
-done 2>/dev/null
 $root && held between/clones-share-nothing-writable [ -n "$clones" -a -z "$open" ]
 settle
 for how in plain no-userns; do
