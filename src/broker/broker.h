@@ -42,7 +42,7 @@ struct mount {
     u64 mount_id; /* 0 = not known */
     char *allow; /* NUL terminated names, then an empty one; NULL = all */
     struct ctl_mount *record; /* the configuration's record */
-    const char *name; /* of the directory outside */
+    char name[256]; /* of the directory outside */
     u8 views;     /* files may have exec views: 1 + index of struct views; 0 = none */
 };
 

@@ -112,8 +112,8 @@ int hostfs_mount(struct hostfs *fs, struct ctl_mount *record, const char *source
     }
     *m = (struct mount){ .root = fd, .kind = record->kind, .flags = record->flags, .ctl_flags = record->ctl_flags,
                          .writable = !(record->flags & (MOUNT_READONLY | MOUNT_OVERLAY)), .dev = st.st_dev,
-                         .allow = allow, .record = record,
-                         .name = strrchr(source, '/') ? strrchr(source, '/') + 1 : source };
+                         .allow = allow, .record = record };
+    snprintf(m->name, sizeof(m->name), "%s", strrchr(source, '/') ? strrchr(source, '/') + 1 : source);
     m->mount_id = mount_id(fd);
     if (!m->writable && view_fs_pins(sf.f_type, sf.f_flags & ST_RDONLY))
         m->views = record->ctl_flags & CTL_MOUNT_VIEWS ? 1 : record->ctl_flags & CTL_MOUNT_VIEWS_OWN ? 2 : 0;
