@@ -244,9 +244,3 @@ void fake_task(void)
     fake.fs = fs_info_new();
     fake.files = files_new();
 }
-
-__attribute__((weak)) struct carrier *this_carrier(void)
-{
-    static struct carrier c = {.tid = 1};
-    return &c;
-}
