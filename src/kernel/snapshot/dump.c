@@ -10,6 +10,9 @@
  * from it. Of a host file and its exec view: all of it, since the file may be another one when the snapshot is used. Shared mappings show
  * D, which is copied as a whole.
  *
+ * What several processes show of a pack of exec views - text and constants, which nothing could write to - is stored once: whoever plans
+ * such a piece first gives it its place in the page file and has its twin write it, the others' tables name the same place.
+ *
  * When the page file may be the base of the next, the task then begins to note what is written (mm/track.h): of memory that only writing
  * changes. What was not written since the base is taken from its table, unseen. All else is compared with it. */
 #include "arch/x86_64/regs.h"
@@ -34,6 +37,8 @@
 #define WINDOW (2ul << 20) /* pages looked at in one go */
 #define GAP 4u /* empty pages that do not end an extent */
 #define TWINS 1024
+#define ROOM 64u /* pages */
+#define SHARED 1024u /* pieces of packs */
 
 struct piece { /* of a mapping, with one kind of original */
     u64 start, end;
@@ -42,6 +47,9 @@ struct piece { /* of a mapping, with one kind of original */
     bool pinned; /* everything is stored */
     bool moved;  /* the host may show pages of a page file that are not the base's for this address */
     bool still;  /* only writing changes it: what was not written is as before */
+    bool anonymous; /* the host has it in no file */
+    bool owner;  /* of a shared piece: has it written */
+    u64 shared;  /* offset in the page file; 0: none */
 };
 
 struct plan {
@@ -53,12 +61,21 @@ struct plan {
     struct piece piece[];
 };
 
+struct shared {
+    u64 what, size; /* as in_pack() has it */
+    u64 off; /* in the page file */
+};
+
 /* In K: what a twin's kernel code needs to call itself a task. */
 static KSTATE_LARGE struct {
     u32 number; /* the order */
     u64 how;    /* DUMP_* */
     u32 used;
     struct task *twin[TWINS];
+    u64 pages; /* bytes of the page file given away, behind its head */
+    struct mutex lock; /* of shared[]; the innermost */
+    u32 shared_count;
+    struct shared shared[SHARED];
 } dumps;
 
 static struct plan *plan(void) { return (struct plan *)DUMP_PLAN; }
@@ -70,6 +87,42 @@ static void add_piece(const struct piece *p)
     struct plan *l = plan();
     if (p->end > p->start && (u64)&l->piece[l->count + 1] < DUMP_PLAN + PLAN_EXTENTS)
         l->piece[l->count++] = *p;
+}
+
+static u64 page_alloc(u64 pages)
+{
+    u64 off = atomic_add(&dumps.pages, pages * PAGE_SIZE) - pages * PAGE_SIZE + PAGES_HEAD_SIZE;
+    return off + pages * PAGE_SIZE <= DUMP_SIZE ? off : 0;
+}
+
+/* What a mapping shows of a pack, and always did: file and offset in one word; 0: something else. */
+static u64 in_pack(const struct vma *v)
+{
+    const struct vview *w = v->map->view;
+    if (v->flags & (VM_BASE | VM_WROTE) || (plan()->base.mm && DUMP_LEVEL(plan()->how)))
+        return 0;
+    if (v->flags & VM_HIDDEN)
+        return (w->e.tramp_off + v->pgoff) | (u32)w->fd;
+    for (u32 i = 0; v->flags & VM_VIEW && i < w->e.seg_count; i++)
+        if (v->pgoff - w->e.seg[i].file_off < w->e.seg[i].len)
+            return (w->e.seg[i].view_off + (v->pgoff - w->e.seg[i].file_off)) | (u32)w->fd;
+    return v->flags & VM_STILL && v->map->pack != VMAP_PACKS ? v->map->pack + v->pgoff : 0;
+}
+
+static void share_piece(struct piece *p, u64 what)
+{
+    u64 size = p->end - p->start;
+    u32 i = 0;
+    mutex_lock(&dumps.lock);
+    while (i < dumps.shared_count && (dumps.shared[i].what != what || dumps.shared[i].size != size))
+        i++;
+    if (i == dumps.shared_count && i < SHARED) {
+        dumps.shared[dumps.shared_count++] = (struct shared){what, size, page_alloc(size / PAGE_SIZE)};
+        p->owner = true;
+    }
+    if (i < SHARED)
+        p->shared = dumps.shared[i].off;
+    mutex_unlock(&dumps.lock);
 }
 
 static bool moved(const struct vma *v) { return v->flags & (plan()->base.mm ? VM_MOVED : VM_BASE); }
@@ -106,10 +159,16 @@ static long make_plan(struct mm *mm)
         long r = 0;
         bool pinned = pages_pinned(v);
         bool still = !v->map || v->flags & (VM_VIEW | VM_HIDDEN | VM_STILL);
-        if (!v->map || pinned)
-            add_piece(&(struct piece){v->start, vma_host_end(v), 0, v->prot, pinned, moved(v), still});
-        else
+        if (!v->map || pinned) {
+            struct piece p = {v->start, vma_host_end(v), 0, v->prot, pinned, moved(v), still};
+            u64 what = v->map && p.end > p.start ? in_pack(v) : 0;
+            p.anonymous = !v->map && !(v->flags & VM_BASE);
+            if (what)
+                share_piece(&p, what);
+            add_piece(&p);
+        } else {
             r = plan_file(v);
+        }
         if (r)
             return r;
     }
@@ -128,13 +187,6 @@ struct writer {
     const struct piece *piece;
     u8 page[PAGE_SIZE];
 };
-
-static u64 page_alloc(struct writer *w, u64 pages)
-{
-    u64 off = __atomic_fetch_add(&w->head->used, pages * PAGE_SIZE, __ATOMIC_SEQ_CST);
-    off += PAGES_HEAD_SIZE;
-    return off + pages * PAGE_SIZE <= DUMP_SIZE ? off : 0;
-}
 
 static bool same_page(const void *a, const void *b)
 {
@@ -183,25 +235,52 @@ static const void *base_page(struct writer *w, u64 addr, u32 *level, u64 *off)
     return *off + PAGE_SIZE <= BASE_STRIDE ? (char *)pages_level(*level) + *off : NULL;
 }
 
-/* A page of the guest, by way of ours: one that cannot be read - its file was cut short on the host - is zeroes. */
-static const void *read_page(struct writer *w, u64 addr)
+/* A page of the guest. Memory that is in no file can be read where it is. Else by way of ours: one that cannot be read - its file was cut
+ * short on the host - is zeroes. */
+static const void *look_at(struct writer *w, u64 addr)
 {
+    if (w->piece->anonymous)
+        return (void *)addr;
     u64 left = user_copy(w->page, (void *)addr, PAGE_SIZE);
     memset(w->page + PAGE_SIZE - left, 0, left);
     return w->page;
 }
 
-static bool write_run(struct writer *w, u64 addr, u32 count)
+/* Pages that are not zero. The host makes room for several at a time, which is cheaper than a fault for each. */
+static bool write_pages_at(struct writer *w, u64 addr, u32 count, char *to)
 {
-    u64 off = page_alloc(w, count);
-    if (!off)
-        return false;
-    for (u32 i = 0; i < count; i++) {
-        const void *page = read_page(w, addr + i * PAGE_SIZE);
-        if (!zero_page(page) && user_copy((char *)w->head + off + i * PAGE_SIZE, page, PAGE_SIZE)) /* a gap stays a hole */
+    for (u32 at = 0, n; at < count; at += n) {
+        host_madvise((u64)to + at * PAGE_SIZE, MIN(count - at, ROOM) * PAGE_SIZE, MADV_POPULATE_WRITE);
+        for (n = 0; n < MIN(count - at, ROOM); n++)
+            if (user_copy(to + (at + n) * PAGE_SIZE, look_at(w, addr + (at + n) * PAGE_SIZE), PAGE_SIZE))
+                return false;
+    }
+    return true;
+}
+
+/* A page of zeroes stays a hole. */
+static bool write_at(struct writer *w, u64 addr, u32 count, u64 off)
+{
+    char *to = (char *)w->head + off;
+    for (u32 at = 0, n; at < count; at += n + 1) {
+        for (n = 0; at + n < count && !zero_page(look_at(w, addr + (at + n) * PAGE_SIZE)); n++)
+            ;
+        if (n && !write_pages_at(w, addr + at * PAGE_SIZE, n, to + at * PAGE_SIZE))
             return false;
     }
     return add_extent(w, addr, count, w->level, off);
+}
+
+static bool write_run(struct writer *w, u64 addr, u32 count)
+{
+    u64 off = page_alloc(count);
+    return off && write_at(w, addr, count, off);
+}
+
+static bool write_shared(struct writer *w, const struct piece *p)
+{
+    u32 count = (u32)((p->end - p->start) / PAGE_SIZE);
+    return p->owner ? write_at(w, p->start, count, p->shared) : add_extent(w, p->start, count, w->level, p->shared);
 }
 
 enum page_kind { PAGE_AS_MAPPED, PAGE_LOWER, PAGE_NEW };
@@ -212,7 +291,7 @@ static enum page_kind classify(struct writer *w, u64 addr, bool resident, u32 *l
     const void *lower = base_page(w, addr, level, off);
     if (!resident && !lower && !p->original && !p->pinned)
         return PAGE_AS_MAPPED;
-    const void *page = read_page(w, addr);
+    const void *page = look_at(w, addr);
     if (p->original && same_page(page, (void *)(p->original + (addr - p->start))))
         return PAGE_AS_MAPPED;
     if (lower && same_page(page, lower))
@@ -266,6 +345,8 @@ static bool write_piece(struct writer *w, const struct piece *p)
     w->piece = p;
     if (!(p->prot & PROT_READ) && host_mprotect(p->start, p->end - p->start, PROT_READ))
         return false;
+    if (p->shared)
+        return write_shared(w, p);
     u64 end;
     for (u64 at = p->start; at < p->end; at = end) {
         bool closed = plan()->tracked && track_closed(at, &end);
@@ -303,7 +384,7 @@ static long write_pages(void)
         if (!write_piece(&w, &l->piece[i]))
             return -ENOSPC;
     u32 index = __atomic_fetch_add(&w.head->mm_count, 1, __ATOMIC_SEQ_CST);
-    u64 table = w.count ? page_alloc(&w, PAGE_UP(w.count * sizeof(*w.extents)) / PAGE_SIZE) : PAGE_SIZE;
+    u64 table = w.count ? page_alloc(PAGE_UP(w.count * sizeof(*w.extents)) / PAGE_SIZE) : PAGE_SIZE;
     if (index >= PAGES_MM_MAX || !table)
         return -ENOSPC;
     memcpy((char *)w.head + table, w.extents, w.count * sizeof(*w.extents));
@@ -344,7 +425,8 @@ void dump_begin(u32 number, u64 how)
 {
     dumps.number = number;
     dumps.how = DUMP_LEVELS(how) <= FD_BASE_MAX ? how : 0;
-    dumps.used = 0;
+    dumps.used = dumps.shared_count = 0;
+    dumps.pages = 0;
 }
 
 static struct task *twin_task(void)

@@ -34,7 +34,6 @@ struct pages_mm {
 
 struct pages_head {
     u64 magic;
-    u64 used; /* bytes allocated behind the head */
     u32 level; /* of this file */
     u32 mm_count;
     struct pages_mm mm[PAGES_MM_MAX];
