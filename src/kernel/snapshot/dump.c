@@ -11,7 +11,8 @@
  * D, which is copied as a whole.
  *
  * What several processes show of a pack of exec views - text and constants, which nothing could write to - is stored once: whoever plans
- * such a piece first gives it its place in the page file and has its twin write it, the others' tables name the same place.
+ * such a piece first gives it its place in the page file, which the tables of all name. The twins write such pieces last, whoever comes
+ * first; so they are through at about the same time.
  *
  * When the page file may be the base of the next, the task then begins to note what is written (mm/track.h): of memory that only writing
  * changes. What was not written since the base is taken from its table, unseen. All else is compared with it. */
@@ -48,8 +49,7 @@ struct piece { /* of a mapping, with one kind of original */
     bool moved;  /* the host may show pages of a page file that are not the base's for this address */
     bool still;  /* only writing changes it: what was not written is as before */
     bool anonymous; /* the host has it in no file */
-    bool owner;  /* of a shared piece: has it written */
-    u64 shared;  /* offset in the page file; 0: none */
+    u32 shared;  /* place in dumps.shared[] + 1; 0: none */
 };
 
 struct plan {
@@ -64,6 +64,7 @@ struct plan {
 struct shared {
     u64 what, size; /* as in_pack() has it */
     u64 off; /* in the page file */
+    u32 written; /* or about to be */
 };
 
 /* In K: what a twin's kernel code needs to call itself a task. */
@@ -117,11 +118,12 @@ static void share_piece(struct piece *p, u64 what)
     while (i < dumps.shared_count && (dumps.shared[i].what != what || dumps.shared[i].size != size))
         i++;
     if (i == dumps.shared_count && i < SHARED) {
-        dumps.shared[dumps.shared_count++] = (struct shared){what, size, page_alloc(size / PAGE_SIZE)};
-        p->owner = true;
+        u64 off = page_alloc(size / PAGE_SIZE);
+        if (off)
+            dumps.shared[dumps.shared_count++] = (struct shared){what, size, off, 0};
     }
-    if (i < SHARED)
-        p->shared = dumps.shared[i].off;
+    if (i < dumps.shared_count)
+        p->shared = i + 1;
     mutex_unlock(&dumps.lock);
 }
 
@@ -247,7 +249,7 @@ static const void *look_at(struct writer *w, u64 addr)
 }
 
 /* Pages that are not zero. The host makes room for several at a time, which is cheaper than a fault for each. */
-static bool write_pages_at(struct writer *w, u64 addr, u32 count, char *to)
+static bool write_some(struct writer *w, u64 addr, u32 count, char *to)
 {
     for (u32 at = 0, n; at < count; at += n) {
         host_madvise((u64)to + at * PAGE_SIZE, MIN(count - at, ROOM) * PAGE_SIZE, MADV_POPULATE_WRITE);
@@ -259,28 +261,31 @@ static bool write_pages_at(struct writer *w, u64 addr, u32 count, char *to)
 }
 
 /* A page of zeroes stays a hole. */
-static bool write_at(struct writer *w, u64 addr, u32 count, u64 off)
+static bool write_pages(struct writer *w, u64 addr, u32 count, u64 off)
 {
     char *to = (char *)w->head + off;
     for (u32 at = 0, n; at < count; at += n + 1) {
         for (n = 0; at + n < count && !zero_page(look_at(w, addr + (at + n) * PAGE_SIZE)); n++)
             ;
-        if (n && !write_pages_at(w, addr + at * PAGE_SIZE, n, to + at * PAGE_SIZE))
+        if (n && !write_some(w, addr + at * PAGE_SIZE, n, to + at * PAGE_SIZE))
             return false;
     }
-    return add_extent(w, addr, count, w->level, off);
+    return true;
 }
 
 static bool write_run(struct writer *w, u64 addr, u32 count)
 {
     u64 off = page_alloc(count);
-    return off && write_at(w, addr, count, off);
+    return off && write_pages(w, addr, count, off) && add_extent(w, addr, count, w->level, off);
 }
+
+static u32 page_count(const struct piece *p) { return (u32)((p->end - p->start) / PAGE_SIZE); }
 
 static bool write_shared(struct writer *w, const struct piece *p)
 {
-    u32 count = (u32)((p->end - p->start) / PAGE_SIZE);
-    return p->owner ? write_at(w, p->start, count, p->shared) : add_extent(w, p->start, count, w->level, p->shared);
+    struct shared *s = &dumps.shared[p->shared - 1];
+    w->piece = p;
+    return atomic_xchg(&s->written, 1) || write_pages(w, p->start, page_count(p), s->off);
 }
 
 enum page_kind { PAGE_AS_MAPPED, PAGE_LOWER, PAGE_NEW };
@@ -345,8 +350,8 @@ static bool write_piece(struct writer *w, const struct piece *p)
     w->piece = p;
     if (!(p->prot & PROT_READ) && host_mprotect(p->start, p->end - p->start, PROT_READ))
         return false;
-    if (p->shared)
-        return write_shared(w, p);
+    if (p->shared) /* its contents come last */
+        return add_extent(w, p->start, page_count(p), w->level, dumps.shared[p->shared - 1].off);
     u64 end;
     for (u64 at = p->start; at < p->end; at = end) {
         bool closed = plan()->tracked && track_closed(at, &end);
@@ -370,7 +375,7 @@ static bool write_piece(struct writer *w, const struct piece *p)
     return true;
 }
 
-static long write_pages(void)
+static long write_all(void)
 {
     struct plan *l = plan();
     struct writer w = {.head = (void *)DUMP_WINDOW, .extents = (void *)(DUMP_PLAN + PLAN_EXTENTS),
@@ -382,6 +387,9 @@ static long write_pages(void)
     w.head->level = w.level;
     for (u32 i = 0; i < l->count; i++)
         if (!write_piece(&w, &l->piece[i]))
+            return -ENOSPC;
+    for (u32 i = 0; i < l->count; i++)
+        if (l->piece[i].shared && !write_shared(&w, &l->piece[i]))
             return -ENOSPC;
     u32 index = __atomic_fetch_add(&w.head->mm_count, 1, __ATOMIC_SEQ_CST);
     u64 table = w.count ? page_alloc(PAGE_UP(w.count * sizeof(*w.extents)) / PAGE_SIZE) : PAGE_SIZE;
@@ -411,7 +419,7 @@ static noreturn_fn void twin_main(struct task *twin)
     if (!r)
         r = host_mmap(DUMP_WINDOW, DUMP_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, FD_D, 0);
     if (!is_err(r)) {
-        r = write_pages();
+        r = write_all();
         host_munmap(DUMP_WINDOW, DUMP_SIZE); /* the broker seals the file */
     }
     struct broker_args done = {.op = WIRE_DUMPED, .arg = {plan()->number, (u64)-r}};
