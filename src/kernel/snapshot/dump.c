@@ -1,7 +1,7 @@
 /* Writing private memory into the page file.
  *
  * A parked task of each address space makes the plan - what each mapping holds and where its original lies - and forks its stub. The
- * copy (the twin) has the frozen memory while the sandbox goes on; it gets the page file from the broker, writes what differs from
+ * copy (the twin) has the frozen memory while the sandbox goes on; it gets the page file from the broker (FD_DUMP), writes what differs from
  * zeroes, from the mapped file and from the lower levels, and ends. The twin shares K with the running sandbox: it takes no lock but
  * that of broker_call, allocates nothing there, and looks at nothing that can change. It is told from other tasks by having no group.
  *
@@ -38,7 +38,6 @@
 #define WINDOW (2ul << 20) /* pages looked at in one go */
 #define GAP 4u /* empty pages that do not end an extent */
 #define TWINS 1024
-#define ROOM 64u /* pages */
 #define SHARED 1024u /* pieces of packs */
 
 struct piece { /* of a mapping, with one kind of original */
@@ -72,6 +71,7 @@ static KSTATE_LARGE struct {
     u32 number; /* the order */
     u64 how;    /* DUMP_* */
     u32 used;
+    u32 count, written; /* address spaces there are; whose tables are written, or about to be */
     struct task *twin[TWINS];
     u64 pages; /* bytes of the page file given away, behind its head */
     struct mutex lock; /* of shared[]; the innermost */
@@ -180,7 +180,6 @@ static long make_plan(struct mm *mm)
 /* ---- writing, by the twin ---- */
 
 struct writer {
-    struct pages_head *head;
     struct pages_extent *extents, *end; /* being collected, behind the plan */
     u32 count;
     struct pages_table base; /* of the uppermost level there is, complete: what this address space began with */
@@ -248,14 +247,17 @@ static const void *look_at(struct writer *w, u64 addr)
     return w->page;
 }
 
-/* Pages that are not zero. The host makes room for several at a time, which is cheaper than a fault for each. */
-static bool write_some(struct writer *w, u64 addr, u32 count, char *to)
+/* Pages that are not zero. What the host cannot read is for look_at(). */
+static bool write_some(struct writer *w, u64 addr, u32 count, u64 off)
 {
-    for (u32 at = 0, n; at < count; at += n) {
-        host_madvise((u64)to + at * PAGE_SIZE, MIN(count - at, ROOM) * PAGE_SIZE, MADV_POPULATE_WRITE);
-        for (n = 0; n < MIN(count - at, ROOM); n++)
-            if (user_copy(to + (at + n) * PAGE_SIZE, look_at(w, addr + (at + n) * PAGE_SIZE), PAGE_SIZE))
-                return false;
+    for (u64 done = 0, size = count * PAGE_SIZE; done < size;) {
+        long n = host_dump((void *)(addr + done), size - done, off + done);
+        n = n < 0 ? n : n & ~(long)(PAGE_SIZE - 1);
+        if (!n || n == -EFAULT)
+            n = host_dump(look_at(w, addr + done), PAGE_SIZE, off + done);
+        if (n <= 0)
+            return false;
+        done += (u64)n;
     }
     return true;
 }
@@ -263,11 +265,10 @@ static bool write_some(struct writer *w, u64 addr, u32 count, char *to)
 /* A page of zeroes stays a hole. */
 static bool write_pages(struct writer *w, u64 addr, u32 count, u64 off)
 {
-    char *to = (char *)w->head + off;
     for (u32 at = 0, n; at < count; at += n + 1) {
         for (n = 0; at + n < count && !zero_page(look_at(w, addr + (at + n) * PAGE_SIZE)); n++)
             ;
-        if (n && !write_some(w, addr + at * PAGE_SIZE, n, to + at * PAGE_SIZE))
+        if (n && !write_some(w, addr + at * PAGE_SIZE, n, off + at * PAGE_SIZE))
             return false;
     }
     return true;
@@ -375,36 +376,39 @@ static bool write_piece(struct writer *w, const struct piece *p)
     return true;
 }
 
+/* Each twin writes all of the head's beginning, and its own entry. */
+static bool write_head(const struct writer *w, u64 table)
+{
+    struct pages_begin h = {.magic = PAGES_MAGIC, .level = w->level, .mm_count = dumps.count};
+    struct pages_mm own = {(u64)plan()->mm, table, w->count};
+    u32 i = atomic_add(&dumps.written, 1) - 1;
+    u64 at = sizeof(h) + i * sizeof(own);
+    return i < PAGES_MM_MAX && host_dump(&h, sizeof(h), 0) == sizeof(h) && host_dump(&own, sizeof(own), at) == sizeof(own);
+}
+
 static long write_all(void)
 {
     struct plan *l = plan();
-    struct writer w = {.head = (void *)DUMP_WINDOW, .extents = (void *)(DUMP_PLAN + PLAN_EXTENTS),
+    struct writer w = {.extents = (void *)(DUMP_PLAN + PLAN_EXTENTS),
                        .end = (void *)(DUMP_PLAN + PLAN_SIZE), .levels = DUMP_LEVELS(l->how), .level = DUMP_LEVEL(l->how)};
     pages_map_levels(w.levels);
     if (l->base.mm && !pages_table(l->base.mm, w.levels - 1, &w.base))
         return -EUCLEAN;
-    w.head->magic = PAGES_MAGIC;
-    w.head->level = w.level;
     for (u32 i = 0; i < l->count; i++)
         if (!write_piece(&w, &l->piece[i]))
             return -ENOSPC;
     for (u32 i = 0; i < l->count; i++)
         if (l->piece[i].shared && !write_shared(&w, &l->piece[i]))
             return -ENOSPC;
-    u32 index = __atomic_fetch_add(&w.head->mm_count, 1, __ATOMIC_SEQ_CST);
-    u64 table = w.count ? page_alloc(PAGE_UP(w.count * sizeof(*w.extents)) / PAGE_SIZE) : PAGE_SIZE;
-    if (index >= PAGES_MM_MAX || !table)
-        return -ENOSPC;
-    memcpy((char *)w.head + table, w.extents, w.count * sizeof(*w.extents));
-    w.head->mm[index] = (struct pages_mm){(u64)l->mm, table, w.count};
-    return 0;
+    u64 size = w.count * sizeof(*w.extents), table = size ? page_alloc(PAGE_UP(size) / PAGE_SIZE) : PAGE_SIZE;
+    return table && write_head(&w, table) && (!size || host_dump(w.extents, size, table) == (long)size) ? 0 : -ENOSPC;
 }
 
-/* The broker has given the order up and emptied the page file under a twin's hands, or somebody has cut one of the lower levels. */
+/* Somebody has cut one of the lower levels. */
 void dump_fault(u64 addr)
 {
     struct task *t = this_carrier()->task;
-    if (addr - BASE_WINDOW < DUMP_WINDOW + DUMP_SIZE - BASE_WINDOW && t && !t->tg)
+    if (addr - BASE_WINDOW < DUMP_WINDOW - BASE_WINDOW && t && !t->tg)
         host_exit_process(0);
 }
 
@@ -417,11 +421,7 @@ static noreturn_fn void twin_main(struct task *twin)
     struct broker_args open = {.op = WIRE_DUMP_OPEN, .arg = {plan()->number}};
     long r = broker_call(&open);
     if (!r)
-        r = host_mmap(DUMP_WINDOW, DUMP_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, FD_D, 0);
-    if (!is_err(r)) {
         r = write_all();
-        host_munmap(DUMP_WINDOW, DUMP_SIZE); /* the broker seals the file */
-    }
     struct broker_args done = {.op = WIRE_DUMPED, .arg = {plan()->number, (u64)-r}};
     broker_call(&done);
     host_exit_process(0);
@@ -429,9 +429,11 @@ static noreturn_fn void twin_main(struct task *twin)
 
 /* ---- the order ---- */
 
-void dump_begin(u32 number, u64 how)
+void dump_begin(u32 number, u64 how, u32 count)
 {
     dumps.number = number;
+    dumps.count = count;
+    dumps.written = 0;
     dumps.how = DUMP_LEVELS(how) <= FD_BASE_MAX ? how : 0;
     dumps.used = dumps.shared_count = 0;
     dumps.pages = 0;
