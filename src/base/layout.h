@@ -16,7 +16,9 @@
 #define REGION_END 0x7f0000000000ul
 
 #define GUEST_MIN 0x10000ul                 /* as vm.mmap_min_addr */
-#define GUEST_MMAP_TOP (REGION + 0x03000000ul) /* mmap grows down from here */
+/* mmap grows down from here. In one 2 MiB block with the end of the stack's mapping: else the host makes a page table for each mapping that
+ * is alone up here, and frees it at munmap. */
+#define GUEST_MMAP_TOP (REGION + 0x036ff000ul)
 #define GUEST_STACK_TOP (REGION + 0x03fff000ul) /* main stack, grows down; at most 8 MiB mapped */
 #define GUEST_STACK_MAX (8ul << 20)
 #define GUEST_EXE_BASE (REGION + 0x04000000ul) /* PIE main program, brk behind it */

@@ -277,6 +277,7 @@ static int handle_message(struct broker *b, struct client *c)
     case CTL_PROCS: {
         struct mail_procs mail = { .h = { .type = MAIL_PROCS, .size = sizeof(mail) }, .token = ++b->procs_next };
         c->procs_token = mail.token;
+        client_number(c, CTL_FROZEN, b->freeze.paused);
         return mail_post(b, NULL, &mail, sizeof(mail)) ? 0 : -EAGAIN;
     }
     case CTL_TRACE: {

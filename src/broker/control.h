@@ -28,7 +28,8 @@ enum ctl_type {
     CTL_WINSIZE,    /* client -> broker: struct ctl_winsize */
     CTL_KILL,       /* client -> broker: ctl_number: 0 ends the sandbox, else a signal to the main session's program; then the
                      * connection is closed */
-    CTL_PROCS,      /* client -> broker: -> CTL_TEXT ..., then the connection is closed; lines: struct mail_procs */
+    CTL_PROCS,      /* client -> broker: -> CTL_FROZEN: ctl_number: 1 = it is paused; CTL_TEXT ..., then the connection is closed; lines:
+                     * struct mail_procs */
     CTL_TRACE,      /* client -> broker: ctl_trace; -> CTL_TEXT ... until closed: lines of kernel/sys/trace.h */
     CTL_FREEZE,     /* client -> broker: ctl_number: enum freeze_order, | CTL_FREEZE_STOP; FREEZE_COPY: descriptors of files for K, D and
                      * pages, of K_SIZE, D_SIZE and DUMP_SIZE. Then CTL_FROZEN: done, or CTL_ERROR. With CTL_FREEZE_BASE CTL_REBASE may

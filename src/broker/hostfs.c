@@ -425,25 +425,24 @@ struct kernel_dirent {
 };
 
 /* Converts one buffer of getdents64 output; returns false when the reply is full. *cookie follows the last one taken. */
-static bool convert_dirents(const struct mount *m, bool at_root, const u8 *buffer, long size, struct request *r, u64 *cookie)
+static bool convert_dirents(const struct mount *m, const u8 *buffer, long size, struct request *r, u64 *cookie)
 {
+    const char *dir = (char *)r->data;
     for (long at = 0; at < size;) {
         const struct kernel_dirent *d = (const void *)(buffer + at);
         size_t n = strlen(d->name);
         u32 record = ALIGN_UP(sizeof(struct wire_dirent) + n, 8);
-        bool skip = !strcmp(d->name, ".") || !strcmp(d->name, "..") || n > 255 ||
-                    (at_root && !name_allowed(m, d->name, n));
-        if (!skip) {
+        char path[4096 + 256];
+        snprintf(path, sizeof(path), "%.4095s%s%.255s", dir, *dir ? "/" : "", d->name);
+        int rule = path_rules(m, path);
+        if (strcmp(d->name, ".") && strcmp(d->name, "..") && n <= 255 && rule >= 0) {
             if (r->head.reply_size + record > REQ_DATA_SIZE)
                 return false;
             struct wire_dirent *w = (void *)(r->reply + r->head.reply_size);
             memset(w, 0, record);
             *w = (struct wire_dirent){ .ino = d->ino, .record_size = record, .type = d->type, .name_size = n };
-            char path[4096 + 256];
-            if ((m->ctl_flags & CTL_MOUNT_SECRETS) && d->type != DT_DIR) {
-                snprintf(path, sizeof(path), "%.4095s/%.255s", (char *)r->data, d->name);
-                w->type = secret_path(path) ? DT_REG : d->type;
-            }
+            if (rule && d->type != DT_DIR)
+                w->type = DT_REG;
             memcpy(w->name, d->name, n);
             r->head.reply_size += record;
         }
@@ -479,7 +478,7 @@ static s32 op_readdir(struct hostfs *fs, struct request *r, struct mount *m, con
             cookie = 0;
             break;
         }
-        if (!convert_dirents(m, !r->data[0], buffer, n, r, &cookie))
+        if (!convert_dirents(m, buffer, n, r, &cookie))
             break;
     }
     close(fd);

@@ -85,7 +85,7 @@ static void serve_text(struct broker *b, struct request *r)
         break;
     }
     case WIRE_STATS:
-        if (b->config->flags & CTL_CONFIG_VERBOSE)
+        if (b->config->flags & CTL_CONFIG_VERBOSE && b->link && client_has_room(b->link, n))
             link_note(b, "%s", text);
         break;
     case WIRE_PROCS:

@@ -295,7 +295,9 @@ s32 freeze_dumped(struct broker *b, struct request *r)
     struct freeze *f = &b->freeze;
     if (f->state != FREEZE_DUMPING || r->head.arg[0] != f->number)
         return -ESRCH;
-    if (r->head.arg[1])
+    if (r->head.arg[1] == EOWNERDEAD)
+        order_fails(b, "a process was killed from outside (out of memory?) while its pages were written", 0);
+    else if (r->head.arg[1])
         order_fails(b, "the pages of the sandbox's processes cannot be written", MIN(r->head.arg[1], 4095ul));
     else if (f->left <= 1)
         seal_pages(b);

@@ -80,7 +80,7 @@ static enum wire_view_state ask(struct broker *b, struct views *v, int opath, co
     for (u32 i = 0; i < v->asked_count; i++)
         if (v->asked[i].dev == st->st_dev && v->asked[i].ino == st->st_ino && v->asked[i].ctime_ns == ns(st->st_ctim))
             return monotonic_ns() - v->asked[i].when < ANSWER_NS ? WIRE_VIEW_PENDING : WIRE_VIEW_NONE;
-    if (!b->link || v->asked_count == BROKER_VIEWS_ASKED || v->asked_bytes + st->st_size > ASKED_BYTES)
+    if (!b->link || !client_has_room(b->link, 65) || v->asked_count == BROKER_VIEWS_ASKED || v->asked_bytes + st->st_size > ASKED_BYTES)
         return WIRE_VIEW_NONE;
     int fd = hostfs_reopen(&b->fs, opath, O_RDONLY);
     if (fd < 0)

@@ -74,8 +74,8 @@ static int show_sandboxes(bool json)
     if (json) {
         json_t *all = json_array();
         for (int i = 0; i < n; i++)
-            json_array_append_new(all, json_pack("{s:s, s:s, s:i, s:I, s:I, s:o, s:o, s:I, s:I, s:f, s:I, s:I, s:o, s:o}", "name", list[i].name, "id",
-                list[i].id, "pid", list[i].pid, "created", (json_int_t)list[i].created, "age", (json_int_t)(now - list[i].created),
+            json_array_append_new(all, json_pack("{s:s, s:s, s:i, s:b, s:I, s:I, s:o, s:o, s:I, s:I, s:f, s:I, s:I, s:o, s:o}", "name", list[i].name, "id",
+                list[i].id, "pid", list[i].pid, "paused", list[i].paused, "created", (json_int_t)list[i].created, "age", (json_int_t)(now - list[i].created),
                 "root", text(list[i].root), "command", text(list[i].command), "memory", (json_int_t)list[i].usage.memory, "memory_peak",
                 (json_int_t)list[i].usage.memory_peak, "cpu_time", list[i].usage.cpu_ns / 1e9, "oom_kills",
                 (json_int_t)list[i].usage.oom_kills, "host_processes", (json_int_t)list[i].usage.host_processes, "processes",
@@ -83,13 +83,13 @@ static int show_sandboxes(bool json)
         free(list);
         return finish_json(all);
     }
-    printf("%-18s %7s %-13s %5s %7s %5s  %-18s %s\n", "NAME", "PID", "ID", "AGE", "MEMORY", "PROCS", "ROOT", "COMMAND");
+    printf("%-18s %7s %-13s %5s %-7s %7s %5s  %-18s %s\n", "NAME", "PID", "ID", "AGE", "STATE", "MEMORY", "PROCS", "ROOT", "COMMAND");
     for (int i = 0; i < n; i++) {
         char age[24], size[24], procs[16] = "-";
         if (list[i].processes >= 0)
             snprintf(procs, sizeof(procs), "%d", list[i].processes);
-        printf("%-18s %7d %-13s %5s %7s %5s  ", list[i].name, list[i].pid, list[i].id, age_text(now - list[i].created, age),
-               size_text(list[i].usage.memory, size), procs);
+        printf("%-18s %7d %-13s %5s %-7s %7s %5s  ", list[i].name, list[i].pid, list[i].id, age_text(now - list[i].created, age),
+               list[i].paused ? "paused" : "runs", size_text(list[i].usage.memory, size), procs);
         print_plain(list[i].root, 18);
         putchar(' ');
         print_plain(list[i].command, 0);

@@ -13,6 +13,7 @@ static const char run_help[] =
     "      --root DIR              a host directory; writes are thrown away\n"
     "  -v, --volume SRC:DST[:MODE] the host's file or directory SRC at DST (absolute); MODE is ro (default), rw: writes reach\n"
     "                              the host, or overlay: writes are thrown away. May be given often\n"
+    "      --read-only             nothing can be written but /tmp, /dev/shm and volumes that are rw or overlay (EROFS)\n"
     "      --show-secrets          do not hide .env, .ssh, keys and the like in the current directory\n"
     "      --force-cwd             show the current directory even if it is /, the home directory or a system place\n"
     "\n"

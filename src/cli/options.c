@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 enum { OPT_IMAGE = 256, OPT_ROOT, OPT_HOSTNAME, OPT_NAME, OPT_MEMORY, OPT_PIDS, OPT_TIMEOUT, OPT_VERBOSE, OPT_LAYERS, OPT_SECRETS,
-       OPT_CWD, OPT_NO_PATCH, OPT_CPUS, OPT_CPUSET, OPT_CPU_TIME, OPT_TMPFS, OPT_OUTPUT, OPT_FILES, OPT_VERIFY, OPT_OUTPUT_DIR };
+       OPT_CWD, OPT_NO_PATCH, OPT_CPUS, OPT_CPUSET, OPT_CPU_TIME, OPT_TMPFS, OPT_OUTPUT, OPT_FILES, OPT_VERIFY, OPT_OUTPUT_DIR, OPT_READ_ONLY };
 
 #define FOR_ALL (FOR_RUN | FOR_RESTORE | FOR_FORK)
 
@@ -20,6 +20,7 @@ static const struct {
     { { "image", 1, 0, OPT_IMAGE }, FOR_RUN | FOR_RESTORE },
     { { "root", 1, 0, OPT_ROOT }, FOR_RUN | FOR_RESTORE },
     { { "volume", 1, 0, 'v' }, FOR_RUN | FOR_RESTORE },
+    { { "read-only", 0, 0, OPT_READ_ONLY }, FOR_RUN },
     { { "show-secrets", 0, 0, OPT_SECRETS }, FOR_RUN | FOR_RESTORE },
     { { "force-cwd", 0, 0, OPT_CWD }, FOR_RUN | FOR_RESTORE },
     { { "env", 1, 0, 'e' }, FOR_RUN },
@@ -110,6 +111,7 @@ static int take_option(struct run_options *o, int c)
     case OPT_VERBOSE: o->config.verbose = true; break;
     case OPT_LAYERS: o->config.require_layers = true; break;
     case OPT_SECRETS: o->show_secrets = true; break;
+    case OPT_READ_ONLY: o->read_only = true; break;
     case OPT_CWD: o->force_cwd = true; break;
     case OPT_NO_PATCH: o->config.no_patch = true; break;
     case OPT_VERIFY: o->verify = true; break;

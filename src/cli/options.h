@@ -16,6 +16,7 @@ struct run_options {
     const char *image, *root, *workdir;
     u32 first_volume; /* in mounts: those of -v begin there */
     bool show_secrets, force_cwd, quiet;
+    bool read_only;     /* run: nothing but /tmp, /dev and volumes can be written */
     bool verify;        /* restore */
     u32 count;          /* fork; 0 = not given */
     const char *output; /* fork */

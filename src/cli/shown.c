@@ -138,6 +138,16 @@ void run_options_hidden(struct run_options *o, const struct harena_mount *mounts
     o->config.hidden = &list[0].dev;
 }
 
+/* --read-only: no layer takes writes, but for /tmp. (What the host must not see was never written there.) */
+static void make_read_only(struct harena_mounts *m)
+{
+    for (u32 i = 0; i < m->count; i++) {
+        struct harena_mount *e = &m->list[i];
+        if (e->kind == MOUNT_IMAGE || e->kind == MOUNT_HOSTFS || (e->kind == MOUNT_TMPFS && strcmp(e->target, "/tmp")))
+            e->flags = (e->flags & ~MOUNT_OVERLAY) | MOUNT_READONLY;
+    }
+}
+
 int run_options_mounts(struct run_options *o, bool default_root)
 {
     static char source[PATH_MAX];
@@ -160,6 +170,8 @@ int run_options_mounts(struct run_options *o, bool default_root)
         if (mount_cwd(o))
             return 125;
     }
+    if (o->read_only)
+        make_read_only(&o->mounts);
     o->first_volume = o->mounts.count;
     for (u32 i = 0; i < o->volumes.count; i++) {
         struct harena_mount *v = &o->volumes.list[i];

@@ -1,11 +1,16 @@
 #include "image/jail.h"
+#include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <poll.h>
+#include <signal.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define IMAGE_SANITIZED
@@ -46,6 +51,22 @@ bool jail_enter(u64 address_space, u32 seconds)
 #endif
     if (setrlimit(RLIMIT_CPU, &cpu) || setrlimit(RLIMIT_CORE, &zero) || setrlimit(RLIMIT_FSIZE, &zero))
         return false;
-    return !prctl(PR_SET_DUMPABLE, 0) && !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+    return !prctl(PR_SET_PDEATHSIG, SIGKILL) && !prctl(PR_SET_DUMPABLE, 0) && !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
            !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
+}
+
+bool jail_await(int pid, u32 seconds)
+{
+    struct pollfd p = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+    int status = -1;
+
+    int r;
+    while (p.fd >= 0 && (r = poll(&p, 1, (int)seconds * 4000)) < 1)
+        if (!r && !kill(pid, SIGKILL)) /* after a signal it may take as long once more */
+            break;
+    if (p.fd >= 0)
+        close(p.fd);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return WIFEXITED(status) && !WEXITSTATUS(status);
 }

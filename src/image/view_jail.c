@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define JAIL_AS_EXTRA (6ull << 30)
@@ -74,7 +73,7 @@ int view_build_jailed(const u8 *file, u64 size, struct view_blob *blob)
     /* The text once more and what its sites need; a file with more sites than that gets no view. */
     u64 room = PAGE_UP(size) * 2 + (16 << 20);
     struct result *res;
-    int status = 0, r = -EFAULT;
+    int r = -EFAULT;
     pid_t pid;
 
     *blob = (struct view_blob){0};
@@ -86,9 +85,7 @@ int view_build_jailed(const u8 *file, u64 size, struct view_blob *blob)
     if (!pid)
         child(file, size, res, room);
     if (pid > 0) {
-        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-            ;
-        if (WIFEXITED(status) && !WEXITSTATUS(status))
+        if (jail_await(pid, view_jail_seconds))
             r = take(res, room, size, blob);
     }
     munmap(res, RESULT_DATA + room);

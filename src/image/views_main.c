@@ -76,7 +76,7 @@ static void remove_pack(int base, const char *name)
     unlinkat(base, name, AT_REMOVEDIR);
 }
 
-/* Keeps the packs of single directories from growing in number: the ones longest not written go. */
+/* Keeps the packs of single directories from growing in number: the ones longest not used go (runtime/views.c). */
 static void remove_old(const char *dir)
 {
     struct old old[256];

@@ -42,44 +42,47 @@ static void add_mount(struct block *b, const struct harena_mount *m, u32 more_fl
     ((struct ctl_mount *)(b->data + start))->record_size = b->size - start;
 }
 
-int send_config(struct harena_sandbox *s, const struct harena_config *c, int listener, struct harena_error *err)
+static u32 config_flags(const struct harena_sandbox *s, const struct harena_config *c, bool named)
 {
-    struct block b = { 0 };
-    struct views_choice views;
-    views_choose(s, c, &views);
+    return (c->verbose ? CTL_CONFIG_VERBOSE : 0) | (!c->limits.memory || (s->held & CGROUP_MEMORY) ? CTL_CONFIG_CGROUP : 0) |
+           (s->held & CGROUP_PIDS ? CTL_CONFIG_CGROUP_PIDS : 0) | (s->held & CGROUP_CPU ? CTL_CONFIG_CGROUP_CPU : 0) |
+           (named ? CTL_CONFIG_NAMED : 0) | (c->require_layers ? CTL_CONFIG_REQUIRE_LAYERS : 0) |
+           (c->no_patch ? CTL_CONFIG_NO_PATCH : 0);
+}
+
+static u32 optional_string(struct block *b, const char *s) { return s && s[0] ? block_string(b, s) : 0; }
+
+/* The head, and what it points to behind it. */
+static void config_block(struct block *b, struct harena_sandbox *s, const struct harena_config *c, bool named)
+{
     struct ctl_config head = {
         .h.type = CTL_CONFIG, .levels = c->parts ? c->parts->levels : 0, .memory_max = c->limits.memory, .pids_max = c->limits.pids,
         .timeout_ms = c->limits.timeout_ms, .mount_count = c->mount_count, .tmpfs_max = c->limits.files_memory,
         .output_max = c->limits.output, .cpu_time_ms = c->limits.cpu_time_ms, .cpus_milli = c->limits.cpus_milli,
-        .files_max = c->limits.files,
-        .flags = (c->verbose ? CTL_CONFIG_VERBOSE : 0) |
-                 (!c->limits.memory || (s->held & CGROUP_MEMORY) ? CTL_CONFIG_CGROUP : 0) |
-                 (s->held & CGROUP_PIDS ? CTL_CONFIG_CGROUP_PIDS : 0) |
-                 (s->held & CGROUP_CPU ? CTL_CONFIG_CGROUP_CPU : 0) |
-                 (listener >= 0 ? CTL_CONFIG_NAMED : 0) |
-                 (c->require_layers ? CTL_CONFIG_REQUIRE_LAYERS : 0) | (c->no_patch ? CTL_CONFIG_NO_PATCH : 0),
+        .files_max = c->limits.files, .hidden_count = c->hidden_count, .flags = config_flags(s, c, named),
     };
+    struct views_choice views;
+    views_choose(s, c, &views);
     snprintf(head.name, sizeof(head.name), "%s", s->name);
     snprintf(head.hostname, sizeof(head.hostname), "%s", c->hostname ?: s->name);
-    block_add(&b, &head, sizeof(head));
-    memcpy(((struct ctl_config *)b.data)->cpuset, c->limits.cpuset, sizeof(c->limits.cpuset));
-    u32 views_off[2];
-    const char *memory_group = cgroup_with(s, CGROUP_MEMORY), *time_group = cgroup_with(s, CGROUP_CPU_TIME);
-    u32 memory_off = memory_group ? block_string(&b, memory_group) : 0, time_off = time_group ? block_string(&b, time_group) : 0;
-    for (int i = 0; i < 2; i++)
-        views_off[i] = views.path[i][0] ? block_string(&b, views.path[i]) : 0;
-    block_add(&b, NULL, -b.size & 7);
-    u32 hidden_off = block_add(&b, c->hidden ? (const void *)c->hidden : "", c->hidden_count * 16);
-    u32 mounts_off = b.size;
+    memcpy(head.cpuset, c->limits.cpuset, sizeof(head.cpuset));
+    block_add(b, NULL, sizeof(head));
+    head.memory_group_off = optional_string(b, cgroup_with(s, CGROUP_MEMORY));
+    head.time_group_off = optional_string(b, cgroup_with(s, CGROUP_CPU_TIME));
+    head.views_off = optional_string(b, views.path[0]);
+    head.views_own_off = optional_string(b, views.path[1]);
+    block_add(b, NULL, -b->size & 7);
+    head.hidden_off = block_add(b, c->hidden ? (const void *)c->hidden : "", c->hidden_count * 16);
+    head.mounts_off = b->size;
     for (u32 i = 0; i < c->mount_count; i++)
-        add_mount(&b, &c->mounts[i], views_mount_flags(s, &c->mounts[i]));
-    ((struct ctl_config *)b.data)->mounts_off = mounts_off;
-    ((struct ctl_config *)b.data)->memory_group_off = memory_off;
-    ((struct ctl_config *)b.data)->time_group_off = time_off;
-    ((struct ctl_config *)b.data)->hidden_off = hidden_off;
-    ((struct ctl_config *)b.data)->hidden_count = c->hidden_count;
-    ((struct ctl_config *)b.data)->views_off = views_off[0];
-    ((struct ctl_config *)b.data)->views_own_off = views_off[1];
+        add_mount(b, &c->mounts[i], views_mount_flags(s, &c->mounts[i]));
+    memcpy(b->data, &head, sizeof(head));
+}
+
+int send_config(struct harena_sandbox *s, const struct harena_config *c, int listener, struct harena_error *err)
+{
+    struct block b = { 0 };
+    config_block(&b, s, c, listener >= 0);
     int fds[FDS_MAX] = { listener, s->state_fd };
     u32 count = listener >= 0 ? 2 : 0;
     if (c->parts) {

@@ -56,8 +56,11 @@ static void wait_for_broker(const struct harena_sandbox *s)
         poll(NULL, 0, 10);
         dead = flock(fd, LOCK_EX | LOCK_NB) == 0;
     }
-    if (!dead) {
+    int broker = dead || s->broker <= 0 ? -1 : (int)bare(SYS_pidfd_open, s->broker, 0, 0);
+    if (!dead && flock(fd, LOCK_EX | LOCK_NB) < 0) { /* it holds that, so it is still that pid's */
         cgroup_kill(s->cgroups, s->cgroup_count);
+        if (broker >= 0)
+            syscall(SYS_pidfd_send_signal, broker, SIGKILL, NULL, 0);
         flock(fd, LOCK_EX);
     }
     close(fd);

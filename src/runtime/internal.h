@@ -24,6 +24,7 @@ struct harena_sandbox {
     u64 deadline_ms; /* when the broker must have told of the time-out; 0 = none */
     pid_t group;    /* of the guest's host processes, when only we can end it after the broker was killed; else 0 */
     int state_fd;   /* our state directory, -1 = anonymous */
+    int owner_fd;   /* it again: the lock of whoever the sandbox belongs to (state.c) */
     int base_fd;
     char *cgroups[CGROUP_MAX];
     u32 cgroup_count;
@@ -72,12 +73,12 @@ void limits_from_json(const struct json_t *o, struct harena_limits *l);
 
 /* The open directory of a running sandbox, by name or id. */
 int state_open(const char *name, struct harena_error *err);
-int state_connect(const char *name, struct harena_error *err);
+int state_connect(const char *name, struct harena_error *err); /* errno EAGAIN: it runs, but its broker takes nobody */
 int state_empty_dir(int base_fd, struct harena_error *err);
 void state_sweep(int base_fd);
 
 void state_remove_unlocked(int base_fd, const char *name);
-void state_end(const char *name, int link);
+int state_end(const char *name, int link);
 
 /* origin.c */
 char *origin_files(const char *kernel, const struct harena_mount *mounts, u32 count);
@@ -118,6 +119,7 @@ char *symbols_add(const char *kernel, const char *report);
 
 /* watch.c */
 u64 now_ms(void); /* monotonic */
+int watch_processes(const char *name, u32 timeout_ms, struct harena_process **out, bool *paused, struct harena_error *err);
 int process_lines(char *text, struct harena_process **out);
 void watch_usage(int broker, struct harena_usage *u);
 

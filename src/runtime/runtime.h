@@ -181,6 +181,7 @@ struct harena_info {
     char command[256];
     struct harena_limits limits;
     struct harena_usage usage;
+    bool paused;
     int processes; /* of the guest; -1: it did not answer in time */
 };
 

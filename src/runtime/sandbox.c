@@ -94,7 +94,7 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
     struct harena_sandbox *s = calloc(1, sizeof(*s));
     if (!s)
         abort();
-    s->link = s->state_fd = s->views = s->broker_pidfd = s->init_pidfd = -1;
+    s->link = s->state_fd = s->owner_fd = s->views = s->broker_pidfd = s->init_pidfd = -1;
     s->limits = c->limits;
     snprintf(s->root, sizeof(s->root), "default");
     for (u32 i = 0; i < c->mount_count; i++)
@@ -150,7 +150,7 @@ int harena_connect(const char *name, struct harena_sandbox **out, struct harena_
     if (!s)
         abort();
     s->link = fd;
-    s->state_fd = s->base_fd = s->views = s->broker_pidfd = s->init_pidfd = -1;
+    s->state_fd = s->owner_fd = s->base_fd = s->views = s->broker_pidfd = s->init_pidfd = -1;
     snprintf(s->name, sizeof(s->name), "%s", name);
     *out = s;
     return 0;
@@ -429,7 +429,7 @@ int harena_kill(const char *name, int signal, struct harena_error *err)
 {
     int fd = state_connect(name, err);
     if (fd < 0)
-        return -1;
+        return errno == EAGAIN && !signal ? state_end(name, -1) : -1;
     struct ctl_number m = { .h.type = CTL_KILL, .number = signal };
     int r = message_send(fd, &m, sizeof(m), NULL, 0, err);
     u8 *answer = NULL;
@@ -459,6 +459,8 @@ void harena_close(struct harena_sandbox *s)
         state_remove(s->base_fd, s->state_fd, s->name);
         close(s->state_fd);
     }
+    if (s->owner_fd >= 0)
+        close(s->owner_fd);
     if (s->base_fd >= 0)
         close(s->base_fd);
     if (s->init_pidfd >= 0)

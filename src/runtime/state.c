@@ -3,6 +3,9 @@
  * BASE/NAME/ (0700) holds `control`, the broker's socket, and `info.json`. An exclusive flock on the directory is held
  * through one open file description shared by the runtime and the broker: when nobody holds it any more, the
  * sandbox is dead, and whoever notices removes the rest (cgroups named in info.json, then the directory).
+ * Whoever made the sandbox holds a second lock alone, of another kind (F_OFD_SETLK): when nobody holds that one any more but the first is
+ * held, the sandbox is about to end, and if its broker does not get to it - a bomb of processes leaves it no time - whoever notices
+ * ends it.
  * BASE/.empty is the empty directory sandboxes are chrooted into. BASE belongs to the user and is checked for that. */
 #define _GNU_SOURCE
 #include "runtime/internal.h"
@@ -14,16 +17,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #define EMPTY_NAME ".empty"
 #define INFO_MAX (4 << 20)
+#define CONNECT_S 2
 
 /* Where the base directory may be, in order; the first that is there or can be made is used. */
 static int base_paths(char out[][PATH_MAX])
@@ -149,18 +155,84 @@ static void remove_dead(int base_fd, int dir_fd, const char *name)
     state_remove(base_fd, dir_fd, name);
 }
 
-/* Its broker was told to end it, and closes the link when it has done so. If it does not get to it: with more time, then without it. */
-void state_end(const char *name, int link)
+/* Both kinds of lock are the open file description's, as the link to the broker is. */
+static bool owner_lock(int dir, int *fd)
+{
+    struct flock l = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
+    *fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return *fd >= 0 && fcntl(*fd, F_OFD_SETLK, &l) == 0;
+}
+
+static bool is_owned(int dir)
+{
+    struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    return fcntl(dir, F_OFD_GETLK, &l) < 0 || l.l_type != F_UNLCK;
+}
+
+/* The first process of a broker's sandbox leads the process group of all. */
+static void kill_groups_below(int broker)
+{
+    char path[64];
+    int child;
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", broker, broker);
+    FILE *f = fopen(path, "re");
+    while (f && fscanf(f, "%d", &child) == 1 && child > 1)
+        kill(-child, SIGKILL);
+    if (f)
+        fclose(f);
+}
+
+/* Ends a sandbox without its broker's help. info: as it says. */
+static void end_by_force(int dir, const json_t *info)
+{
+    int pid = json_integer_value(json_object_get(info, "pid")), broker = pid > 1 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+    if (flock(dir, LOCK_SH | LOCK_NB) < 0) { /* the broker holds it, so it is still that pid's */
+        with_cgroups(dir, cgroup_kill);
+        kill_groups_below(pid); /* without a pid namespace they would stay */
+        if (broker >= 0)
+            syscall(SYS_pidfd_send_signal, broker, SIGKILL, NULL, 0);
+    }
+    if (broker >= 0)
+        close(broker);
+}
+
+/* A sandbox that lives, but whose owner was killed, its guard, too. Only what said that it has an owner; older ones did not. */
+static void end_ownerless(int dir)
+{
+    json_t *info = is_owned(dir) ? NULL : state_read_info(dir);
+    if (json_is_true(json_object_get(info, "owned")))
+        end_by_force(dir, info);
+    json_decref(info);
+}
+
+static bool await_end(int dir, int link, u32 ms)
 {
     struct pollfd p = { .fd = link, .events = POLLIN };
+    bool gone = false;
+    if (link >= 0)
+        return poll(&p, 1, ms) != 0;
+    for (u64 end = now_ms() + ms; !(gone = flock(dir, LOCK_SH | LOCK_NB) == 0) && now_ms() < end;)
+        poll(NULL, 0, 10);
+    return gone;
+}
+
+/* Its broker was told to end it, and closes the link when it has done so. If it does not get to it: with more time, then without it.
+ * link -1: it could not even be told. */
+int state_end(const char *name, int link)
+{
     int dir = state_open(name, NULL);
     if (dir < 0)
-        return;
-    if (poll(&p, 1, GRACE_MS) == 0)
+        return -1;
+    if (!await_end(dir, link, GRACE_MS))
         with_cgroups(dir, cgroup_lift);
-    if (poll(&p, 1, 4 * GRACE_MS) == 0)
-        with_cgroups(dir, cgroup_kill);
+    if (!await_end(dir, link, 4 * GRACE_MS)) {
+        json_t *info = state_read_info(dir);
+        end_by_force(dir, info);
+        json_decref(info);
+        await_end(dir, link, 4 * GRACE_MS);
+    }
     close(dir);
+    return 0;
 }
 
 /* For the guard, which holds no lock: of a sandbox that is dead. Only system calls. */
@@ -216,6 +288,10 @@ int state_create(struct harena_sandbox *s, const char *name, int *listener, stru
     if (s->state_fd < 0) {
         harena_error_set(err, 125, "cannot make a state directory for the sandbox: %s", strerror(errno));
         return -1;
+    }
+    if (!owner_lock(s->state_fd, &s->owner_fd) && s->owner_fd >= 0) {
+        close(s->owner_fd); /* a file system without: as before */
+        s->owner_fd = -1;
     }
     struct sockaddr_un a = { .sun_family = AF_UNIX };
     snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/control", s->state_fd);
@@ -294,8 +370,8 @@ int state_write_info(struct harena_sandbox *s, const char *const *argv)
         json_array_append_new(command, json_string(*argv) ?: json_string("?"));
     for (u32 i = 0; i < s->cgroup_count; i++)
         json_array_append_new(cgroups, json_string(s->cgroups[i]));
-    json_t *info = json_pack("{s:s, s:s, s:i, s:I, s:o, s:o, s:o, s:o, s:s, s:s, s:o}", "name", s->name, "id", s->id, "pid",
-                             (int)s->broker, "created", (json_int_t)time(NULL), "command", command, "root",
+    json_t *info = json_pack("{s:s, s:s, s:i, s:b, s:I, s:o, s:o, s:o, s:o, s:s, s:s, s:o}", "name", s->name, "id", s->id, "pid",
+                             (int)s->broker, "owned", s->owner_fd >= 0, "created", (json_int_t)time(NULL), "command", command, "root",
                              json_string(s->root) ?: json_string("?"), "cgroups", cgroups, "limits", limits_to_json(&s->limits),
                              "snapshot", s->origin.snapshot, "snapshot_id", s->origin.snapshot_id, "files",
                              json_string(s->files ?: "") ?: json_string("?"));
@@ -318,10 +394,12 @@ static void walk(int base_fd, void (*alive)(int dir_fd, const char *name, void *
             if (!fstat(dir, &st) && time(NULL) - st.st_ctime > 2)
                 remove_dead(base_fd, dir, e->d_name);
             close(dir);
-        } else if (errno == EWOULDBLOCK && alive) {
+        } else if (errno == EWOULDBLOCK) {
             dir = openat(base_fd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
             if (dir >= 0) {
-                alive(dir, e->d_name, arg);
+                end_ownerless(dir);
+                if (alive)
+                    alive(dir, e->d_name, arg);
                 close(dir);
             }
         }
@@ -365,21 +443,28 @@ int state_connect(const char *name, struct harena_error *err)
         close(base);
         return -1;
     }
-    bool ok = connect(fd, (void *)&a, sizeof(a)) == 0;
-    if (!ok) {
+    /* a broker that does not take its clients lets them wait once its queue is full */
+    struct timeval wait = { .tv_sec = CONNECT_S }, none = { 0 };
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
+    bool ok = connect(fd, (void *)&a, sizeof(a)) == 0, busy = !ok && errno == EAGAIN;
+    if (!ok && !busy) {
         struct by_id search = { .id = name };
         walk(base, match_id, &search);
         if (search.name[0]) {
             snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%.60s/control", base, search.name);
             ok = connect(fd, (void *)&a, sizeof(a)) == 0;
+            busy = !ok && errno == EAGAIN;
         }
     }
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof(none));
     if (!ok) {
-        harena_error_set(err, 125, "no running sandbox is named '%s'; `harena ps` lists them", name);
+        harena_error_set(err, 125, busy ? "the broker of sandbox '%s' does not answer" :
+                                          "no running sandbox is named '%s'; `harena ps` lists them", name);
         close(fd);
         fd = -1;
     }
     close(base);
+    errno = busy ? EAGAIN : ENOENT;
     return fd;
 }
 
@@ -450,7 +535,7 @@ int harena_list(struct harena_info **out, struct harena_error *err)
     for (int i = 0; i < l.count; i++) {
         struct harena_process *p;
         watch_usage(l.list[i].pid, &l.list[i].usage);
-        l.list[i].processes = harena_processes(l.list[i].name, 500, &p, NULL);
+        l.list[i].processes = watch_processes(l.list[i].name, 500, &p, &l.list[i].paused, NULL);
         if (l.list[i].processes >= 0)
             harena_processes_free(p, l.list[i].processes);
     }

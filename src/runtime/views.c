@@ -24,10 +24,12 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include "image/pack.h"
 
 #define OWN_MAX 6 /* directories in one own pack */
+#define USED_STEP 10 /* seconds; how exact the time of the last use is */
 
 static bool make_dirs(char *path)
 {
@@ -93,6 +95,17 @@ static void own_name(const struct harena_config *c, char name[PATH_MAX])
         n += snprintf(name + n, PATH_MAX - n, "%s", part[i]);
 }
 
+/* Is the pack of own directories there? Its directory's time says when it was used last: harena-views removes those longest not used. */
+static bool use_own(const char *dir)
+{
+    struct stat st;
+    if (stat(dir, &st) < 0)
+        return false;
+    if (st.st_mtime + USED_STEP < time(NULL))
+        utimensat(AT_FDCWD, dir, NULL, 0);
+    return true;
+}
+
 /* Chooses the packs and gives the paths of their files. */
 void views_choose(struct harena_sandbox *s, const struct harena_config *c, struct views_choice *v)
 {
@@ -114,7 +127,7 @@ void views_choose(struct harena_sandbox *s, const struct harena_config *c, struc
     if (!name[0] || snprintf(full, PATH_MAX, "%s/%s", dir, name) >= PATH_MAX)
         return;
     o.private = true;
-    if ((root || access(full, F_OK) == 0) && pack_current(full, &o, v->path[1], PATH_MAX))
+    if ((use_own(full) || root) && pack_current(full, &o, v->path[1], PATH_MAX))
         v->path[1][0] = 0; /* it cannot be used */
     else
         s->views_dir[1] = strdup(full);

@@ -30,7 +30,7 @@ u64 now_ms(void)
 }
 
 /* All text the broker sends until it closes the connection. Returns it malloc'ed and terminated, or NULL. */
-static char *read_answer(int fd, u32 timeout_ms, struct harena_error *err)
+static char *read_answer(int fd, u32 timeout_ms, bool *paused, struct harena_error *err)
 {
     char *text = malloc(1);
     size_t size = 0;
@@ -51,6 +51,8 @@ static char *read_answer(int fd, u32 timeout_ms, struct harena_error *err)
             return text;
         }
         struct ctl_header *h = (void *)message;
+        if (h->type == CTL_FROZEN && h->size >= sizeof(struct ctl_number))
+            *paused = ((struct ctl_number *)h)->number;
         if (h->type == CTL_TEXT && size < (64u << 20)) {
             u32 n = h->size - sizeof(*h);
             text = grow(text, size + n + 1);
@@ -65,11 +67,19 @@ static char *read_answer(int fd, u32 timeout_ms, struct harena_error *err)
 
 int harena_processes(const char *name, u32 timeout_ms, struct harena_process **out, struct harena_error *err)
 {
+    bool paused;
+    return watch_processes(name, timeout_ms, out, &paused, err);
+}
+
+/* *paused is set as soon as the broker answers, whatever the sandbox's kernel does. */
+int watch_processes(const char *name, u32 timeout_ms, struct harena_process **out, bool *paused, struct harena_error *err)
+{
+    *paused = false;
     int fd = state_connect(name, err), count = -1;
     if (fd < 0)
         return -1;
     struct ctl_number m = { .h.type = CTL_PROCS };
-    char *text = message_send(fd, &m, sizeof(m), NULL, 0, err) < 0 ? NULL : read_answer(fd, timeout_ms, err);
+    char *text = message_send(fd, &m, sizeof(m), NULL, 0, err) < 0 ? NULL : read_answer(fd, timeout_ms, paused, err);
     close(fd);
     if (text)
         count = process_lines(text, out);

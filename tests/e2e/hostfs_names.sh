@@ -14,6 +14,11 @@ mkfifo fifo; ln -s nowhere dangling; echo hidden >.hidden
 text='find . -printf "%p %s %y %m\n" | grep -v "^\. " | sort; ls -lL . 2>/dev/null | wc -l; grep -r text . | sort | cksum; cksum small edge large empty; cat sub*/x | cksum
 for i in 1 2 3; do stat -c "%n %s %F" * .hidden | cksum; done; test -e none || echo none'
 check "listing and contents" "$(sh -c "$text" 2>&1)" "$(timeout 60 "$HARENA" run -- sh -c "$text" 2>&1)"
+# what is listed can be looked at, and what is hidden is not listed
+check "names of /etc" "" "$(timeout 60 "$HARENA" run -- find /etc -ls 2>&1 >/dev/null | grep -v 'Permission denied')"
+mkdir -p "$work/s/.ssh/below" "$work/s/plain" && cd "$work/s" && echo key >.ssh/id_rsa && echo key >.env && echo text >plain/text || exit 1
+check "names beside secrets" "$(printf '%s\n' . ./.env ./.ssh ./plain ./plain/text)" "$(timeout 60 "$HARENA" run -- sh -c 'find . -ls 2>&1 >/dev/null; find . | sort' 2>/dev/null)"
+cd "$d" || exit 1
 # what changes outside is seen when attributes are a second old
 coproc box { timeout 60 "$HARENA" run -- sh -c 'list() { stat -c "%n %s" * | cksum; cat file* | cksum; }; list >/dev/null; echo ready; read x; sleep 1.2; list; test -e "file 7" || echo gone; cat new'; }
 read -r line <&"${box[0]}"

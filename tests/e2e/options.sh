@@ -83,6 +83,25 @@ is '--root is not written' 'no 4' "$([ -e tree/new ] || echo no) $(wc -l <tree/e
 "$HARENA" image build tree -o image >/dev/null
 is '--image' 'inside 77' "$(run --image image -u sam $sh -c 'echo inside $(/bin/id -u)')"
 
+# --read-only
+writes='echo a >/tmp/x; read a </tmp/x; echo b >/dev/shm/x; read b </dev/shm/x; echo c >/dev/null; echo $a $b $?'
+refused() { is "--read-only $1: what is refused" 7 "$(run --read-only "${@:2}" sh -c \
+  'for f in / /etc /usr /root /run /var/tmp .; do [ -d $f ] || continue; (echo x >$f/new) 2>&1; done' | grep -c 'Read-only file system')"; }
+mkdir -p tree/usr tree/run tree/root tree/var/tmp
+cp /bin/mount tree/bin/ && for l in $(ldd tree/bin/mount | grep -o '/[^ ]*' | grep -v :); do cp --parents "$l" tree/; done
+"$HARENA" image build tree -o full >/dev/null
+mkdir -p tree/proc tree/sys tree/dev tree/tmp # what the first image lacks is made, the second has all
+"$HARENA" image build tree -o whole >/dev/null
+for o in '' "--root tree" "--image full" "--image whole"; do
+  is "--read-only $o: what can be written" 'a b 0' "$(run --read-only $o sh -c "$writes")"
+  refused "$o" $o
+  like "--read-only $o: mount says so" '*on / type * (ro,*' "$(run --read-only $o mount | tr '\n' ' ')"
+  like "--read-only $o: stays so" '*write-protected*Read-only*' "$(run --read-only $o sh -c 'mount -o remount,rw /; (echo x >/x)' 2>&1 | tr '\n' ' ')"
+  is "--read-only $o: a volume is not" 'v text' "$(run --read-only $o -v "$work/d:/no/such/place:rw" sh -c \
+    'echo v >/no/such/place/v; read t </no/such/place/f; read v </no/such/place/v; echo $v $t')"
+done
+is '--read-only: the image itself' 'erofs' "$(run --read-only --image whole mount | sed -n 's|image on / type \([^ ]*\) .*|\1|p')"
+
 # limits
 status '--timeout' 124 "$HARENA" run --timeout 300ms sleep 20
 one_line '--timeout' 'timed out'

@@ -119,4 +119,13 @@ check "signals natively" "$(printf 'storm\njumping\nclocks\novermap\nrestarts\nc
 check "signals: libc on the jump path" "$native" "$(cd "$work/cwd" && run -- ./signals)"
 check "signals: the trap path" "$native" "$(cd "$work/cwd" && run --no-patch -- ./signals)"
 for i in 1 2; do check "signals: static program on the jump path $i" "$native" "$(run --root "$work/root" -- /bin/signals)"; done
+# of own packs those used last are kept
+used=$HARENA_CACHE/views-$(stat -c %D "$work/cwd")-$(printf %x "$(stat -c %i "$work/cwd")")
+for i in 1 2 3 4 5 6 7 8 9; do mkdir "$HARENA_CACHE/views-old-$i"; touch -d "$i minutes ago" "$HARENA_CACHE/views-old-$i"; done
+touch -d '1 hour ago' "$used"
+cd "$work/cwd" && check "an old pack is used" "v1 patched" "$(run -- ./probe)"
+mkdir "$work/vol2" && cp "$work/v2" "$work/vol2/probe" && sleep 3
+cd / && settled "a new pack" "v2 patched" -v "$work/vol2:/v" -- /v/probe
+for i in $(seq 50); do [ -e "$HARENA_CACHE/views-old-9" ] || break; sleep 0.1; done
+check "it is kept, packs that were not used go" "yes 1" "$([ -e "$used" ] && echo yes) $([ -e "$HARENA_CACHE/views-old-9" ] || echo 1)"
 exit $fail

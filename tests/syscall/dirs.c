@@ -307,6 +307,10 @@ static void current(void)
     is(syscall(SYS_getcwd, b, sizeof(b)), (long)strlen(b) + 1, "getcwd: counts the NUL");
     err(syscall(SYS_getcwd, b, 3), ERANGE, "getcwd: small buffer");
     err(syscall(SYS_getcwd, b, 0), ERANGE, "getcwd: no buffer");
+    if (getuid() == 0)
+        is(WEXITSTATUS(in_child(mkdir("jail", 0755); must(chroot("jail")); long n = syscall(SYS_getcwd, b, sizeof(b));
+                                _exit(n != (long)strlen(b) + 1 || strncmp(b, "(unreachable)/", 14) || getcwd(b, sizeof(b)) || errno != ENOENT))),
+           0, "getcwd: outside of the root directory");
     is(chdir(".."), 0, "chdir: ..");
     err(chdir("none"), ENOENT, "chdir: none");
     err(chdir("a"), ENOTDIR, "chdir: a file");

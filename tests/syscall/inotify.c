@@ -153,6 +153,18 @@ TAP_MAIN
     events();
     rmdir("d");
     is_str(events(), "DELETE_SELF IGNORED", "a watched directory goes") ;
+    int gone[2] = {open("gone", O_CREAT | O_RDWR, 0600), open("kept", O_CREAT | O_RDWR, 0600)};
+    wd = inotify_add_watch(fd, ".", IN_MODIFY | IN_EXCL_UNLINK);
+    is(write(gone[0], "x", 1) + write(gone[1], "x", 1), 2, "write");
+    is_str(events(), "MODIFY:gone MODIFY:kept", "IN_EXCL_UNLINK: files with names");
+    unlink("gone");
+    is(write(gone[0], "x", 1) + write(gone[1], "x", 1), 2, "write");
+    is_str(events(), "MODIFY:kept", "IN_EXCL_UNLINK: a file without");
+    inotify_rm_watch(fd, wd);
+    events();
+    unlink("kept");
+    close(gone[0]);
+    close(gone[1]);
     /* waiting */
     fcntl(fd, F_SETFL, 0);
     wd = inotify_add_watch(fd, ".", IN_CREATE);

@@ -1,5 +1,8 @@
 /* uname, sysinfo, getrandom, sysconf, hostname, times, sync, and calls that do not exist. */
 #include "tap.h"
+#include <linux/random.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/personality.h>
 #include <sys/resource.h>
@@ -74,6 +77,18 @@ TAP_MAIN
     err(process_vm_readv(4000000, lv, 2, rv, 1, 0), ESRCH, "process_vm_readv: nobody");
     rv[0].iov_base = (void *)8;
     err(process_vm_readv(getpid(), lv, 2, rv, 1, 0), EFAULT, "process_vm_readv: bad address");
+    int bits = 0, rnd = open("/dev/urandom", O_RDWR);
+    is(ioctl(rnd, RNDGETENTCNT, &bits), 0, "RNDGETENTCNT");
+    is(bits, 256, "RNDGETENTCNT: value");
+    err(ioctl(rnd, 0x5299, &bits), EINVAL, "an unknown ioctl");
+    close(rnd);
+    int tsc = 0;
+    is(prctl(PR_GET_TSC, &tsc), 0, "PR_GET_TSC");
+    is(tsc, PR_TSC_ENABLE, "PR_GET_TSC: value");
+    is(prctl(PR_SET_TSC, PR_TSC_ENABLE), 0, "PR_SET_TSC");
+    is(personality(0xffffffff), 0, "personality");
+    is(WEXITSTATUS(in_child(personality(ADDR_NO_RANDOMIZE); _exit(WEXITSTATUS(in_child(_exit(personality(0xffffffff) == ADDR_NO_RANDOMIZE)))))), 1,
+       "personality: inherited");
     long v;
     is(syscall(SYS_time, &v), v, "time");
     is(getpagesize(), 4096, "getpagesize");

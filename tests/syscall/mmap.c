@@ -311,6 +311,11 @@ static void advise(void)
     err(mincore(p, 8 * P, vec), ENOMEM, "mincore: a hole");
     is(mincore(p, 3 * P, vec), 0, "mincore");
     is(vec[0] & 1, 1, "mincore: a touched page");
+    char *fresh = mmap(NULL, 4 * P, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    fresh[P] = 1;
+    is(mincore(fresh, 4 * P, vec), 0, "mincore of fresh memory");
+    ok(!(vec[0] & 1) && vec[1] & 1 && !(vec[2] & 1) && !(vec[3] & 1), "mincore: the touched page only");
+    munmap(fresh, 4 * P);
     err(mincore(p + 1, P, vec), EINVAL, "mincore: not aligned");
     err(mincore(p, P, (void *)8), EFAULT, "mincore: bad vector");
     int fd = file("i", 2 * P);
@@ -365,8 +370,19 @@ static void breaks(void)
     is(WEXITSTATUS(in_child(setrlimit(RLIMIT_AS, &r); _exit(fails(mmap(NULL, 100 << 20, RW, ANON, -1, 0))))), ENOMEM, "RLIMIT_AS");
 }
 
+static void validate(void)
+{
+    int fd = open("validate", O_RDWR | O_CREAT, 0600);
+    must(ftruncate(fd, 4096));
+    ok(mmap(NULL, 4096, PROT_READ, MAP_SHARED_VALIDATE | MAP_POPULATE, fd, 0) != MAP_FAILED, "MAP_SHARED_VALIDATE");
+    is(fails(mmap(NULL, 4096, PROT_READ, MAP_SHARED_VALIDATE | 0x400000, fd, 0)), EOPNOTSUPP, "MAP_SHARED_VALIDATE: an unknown flag");
+    ok(mmap(NULL, 4096, PROT_READ, MAP_SHARED | 0x400000, fd, 0) != MAP_FAILED, "MAP_SHARED: an unknown flag");
+    close(fd);
+}
+
 TAP_MAIN
 {
+    validate();
     struct sigaction a = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
     sigaction(SIGSEGV, &a, NULL);
     sigaction(SIGBUS, &a, NULL);

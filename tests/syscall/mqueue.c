@@ -10,6 +10,27 @@ static void on(int s, siginfo_t *i, void *c)
     sig = s, code = i->si_code, value = i->si_value.sival_int;
 }
 
+static void in_thread(union sigval v) { __atomic_store_n(&value, v.sival_int, __ATOMIC_SEQ_CST); }
+
+static void threads(mqd_t q, mqd_t w)
+{
+    char b[8192];
+    struct sigevent e = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = in_thread, .sigev_value.sival_int = 44};
+    struct { union sigval value; int signo, notify; char rest[48]; } raw = {{.sival_ptr = b}, 1, SIGEV_THREAD, {0}};
+    is(mq_notify(q, &e), 0, "SIGEV_THREAD");
+    err(mq_notify(q, &e), EBUSY, "SIGEV_THREAD: twice");
+    mq_send(w, "n", 1, 0);
+    for (int i = 0; i < 2000 && value != 44; i++)
+        sleep_ms(1);
+    is(value, 44, "SIGEV_THREAD: the thread runs");
+    mq_receive(q, b, sizeof(b), NULL);
+    is(mq_notify(q, &e), 0, "SIGEV_THREAD: again");
+    is(mq_notify(q, NULL), 0, "SIGEV_THREAD: withdrawn");
+    err(syscall(SYS_mq_notify, q, &raw), ENOTSOCK, "SIGEV_THREAD: not a socket");
+    raw.signo = 999;
+    err(syscall(SYS_mq_notify, q, &raw), EBADF, "SIGEV_THREAD: no descriptor");
+}
+
 TAP_MAIN
 {
     char name[64], b[8192];
@@ -91,6 +112,9 @@ TAP_MAIN
     mq_send(w, "n", 1, 0);
     sleep_ms(10);
     is(sig, 0, "none comes");
+    mq_receive(q, b, sizeof(b), NULL);
+    threads(q, w);
+    mq_send(w, "n", 1, 0);
     if (getuid() == 0)
         is(WEXITSTATUS(in_child(setuid(65534); _exit(mq_open(name, O_RDONLY) < 0 ? errno : 0))), EACCES, "no permission");
     is(mq_unlink(name), 0, "mq_unlink");

@@ -227,7 +227,9 @@ static void others(void)
     is(n, 4, "task: two threads");
     snprintf(path, sizeof(path), "/proc/%d/status", tid);
     is(atoi(field(path, "Tgid:")), getpid(), "a thread by its number");
-    pthread_join(t, NULL);
+    pthread_join(t, NULL); /* which returns before the thread is quite gone */
+    for (int i = 0; i < 1000 && !access(path, F_OK); i++)
+        sleep_ms(1);
     err(access(path, F_OK), ENOENT, "gone with it");
     pid_t c = fork();
     if (!c) {
@@ -319,9 +321,13 @@ static void global(void)
         "/proc/self/setgroups", "/proc/self/schedstat", "/proc/self/sessionid", "/proc/self/personality", "/proc/net/tcp6", "/proc/net/udp6",
         "/proc/net/route", "/proc/net/if_inet6", "/proc/net/sockstat", "/proc/sys/kernel/shmmax", "/proc/sys/kernel/sem",
         "/proc/sys/kernel/msgmax", "/proc/sys/kernel/perf_event_paranoid", "/proc/sys/vm/swappiness", "/proc/sys/vm/max_map_count",
-        "/proc/sys/net/ipv4/ip_local_port_range", "/proc/sys/net/ipv4/tcp_rmem", "/proc/sys/fs/file-nr"};
+        "/proc/sys/net/ipv4/ip_local_port_range", "/proc/sys/net/ipv4/tcp_rmem", "/proc/sys/fs/file-nr",
+        "/sys/class/net/lo/statistics/rx_bytes", "/sys/dev/block", "/sys/dev/char", "/sys/block", "/sys/class/tty"};
     for (unsigned i = 0; i < COUNT(there); i++)
         ok(access(there[i], R_OK) == 0, "%s", there[i]);
+    is_str(slurp("/sys/class/net/lo/mtu"), "65536\n", "mtu of lo");
+    is_str(slurp("/sys/class/net/lo/operstate"), "unknown\n", "state of lo");
+    is_str(slurp("/sys/class/net/lo/flags"), "0x9\n", "flags of lo");
     ok(strstr(slurp("/proc/self/smaps"), "Rss: ") && strstr(buf, "VmFlags: rd"), "smaps");
     ok(!strncmp(linkof("/proc/self/ns/net"), "net:[", 5), "ns/net");
     ok(!strncmp(linkof("/proc/self/ns/pid"), "pid:[", 5), "ns/pid");
@@ -353,6 +359,14 @@ static void global(void)
     fstat(u, &st0);
     snprintf(want, sizeof(want), "00010000 0001 01 %5lu listed\n", (unsigned long)st0.st_ino);
     ok(strstr(slurp("/proc/net/unix"), want) != NULL, "net/unix: a listener");
+    char *locked = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ok(strstr(slurp("/proc/self/status"), "VmLck:\t       0 kB") != NULL, "VmLck: none");
+    is(mlock(locked, 12288), 0, "mlock");
+    ok(strstr(slurp("/proc/self/status"), "VmLck:\t      12 kB") != NULL, "VmLck");
+    ok(strstr(slurp("/proc/self/smaps"), "Locked:               12 kB") != NULL, "smaps: Locked");
+    munmap(locked, 65536);
+    ok(strstr(slurp("/proc/self/status"), "VmLck:\t       0 kB") != NULL, "VmLck: unmapped");
+    is_str(slurp("/proc/self/personality"), "00000000\n", "personality");
     err(open("/proc/none", O_RDONLY), ENOENT, "none");
     err(mkdir("/proc/x", 0755), ENOENT, "mkdir: no");
     struct stat st;

@@ -52,6 +52,13 @@ TAP_MAIN
     err(setpriority(PRIO_PROCESS, 4000000, 1), ESRCH, "setpriority: nobody");
     is(getpriority(PRIO_PGRP, 0), 0, "getpriority: group");
     is(getpriority(PRIO_USER, 0) <= 0, 1, "getpriority: user");
+    is(syscall(SYS_ioprio_get, 1, 0), 0, "ioprio_get: none");
+    is(WEXITSTATUS(in_child(syscall(SYS_ioprio_set, 1, 0, 2 << 13 | 3); _exit(syscall(SYS_ioprio_get, 1, 0) != (2 << 13 | 3)))), 0, "ioprio_set");
+    is(WEXITSTATUS(in_child(syscall(SYS_ioprio_set, 1, 0, 3 << 13); _exit(WEXITSTATUS(in_child(_exit(syscall(SYS_ioprio_get, 1, 0) == 3 << 13)))))), 1, "is inherited");
+    err(syscall(SYS_ioprio_set, 1, 0, 4 << 13), EINVAL, "ioprio_set: class");
+    err(syscall(SYS_ioprio_set, 1, 0, 1), EINVAL, "ioprio_set: a level of no class");
+    err(syscall(SYS_ioprio_set, 9, 0, 0), EINVAL, "ioprio_set: which");
+    err(syscall(SYS_ioprio_get, 1, 4000000), ESRCH, "ioprio_get: nobody");
     if (getuid() == 0)
         is(WEXITSTATUS(in_child(setuid(65534); nice(5); _exit(setpriority(PRIO_PROCESS, 0, 0) ? errno : 0))), EACCES, "setpriority: up again needs a right");
     return done();

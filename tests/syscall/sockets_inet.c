@@ -323,8 +323,31 @@ static void headers(int family)
     close(s);
 }
 
+/* Levels and protocols that are not the socket's own. */
+static void strangers(void)
+{
+    int v, pair[2], t = socket(AF_INET, SOCK_STREAM, 0), u = socket(AF_INET, SOCK_DGRAM, 0), t6 = socket(AF_INET6, SOCK_STREAM, 0);
+    socklen_t n = sizeof(v);
+    err(getsockopt(t, 500, 1, &v, &n), EOPNOTSUPP, "getsockopt: no such level");
+    err(getsockopt(t, IPPROTO_UDP, 1, &v, &n), EOPNOTSUPP, "getsockopt: UDP of TCP");
+    err(getsockopt(u, IPPROTO_TCP, TCP_NODELAY, &v, &n), EOPNOTSUPP, "getsockopt: TCP of UDP");
+    err(getsockopt(u, IPPROTO_UDP, 999, &v, &n), ENOPROTOOPT, "getsockopt: no such option of UDP");
+    err(getsockopt(t6, 500, 1, &v, &n), ENOPROTOOPT, "getsockopt: no such level, IPv6");
+    err(setsockopt(t, 500, 1, &v, n), ENOPROTOOPT, "setsockopt: no such level");
+    err(getsockopt(t, IPPROTO_IPV6, IPV6_V6ONLY, &v, &n), EOPNOTSUPP, "getsockopt: IPv6 of IPv4");
+    err(ioctl(u, SIOCATMARK, &v), ENOTTY, "SIOCATMARK of UDP");
+    err(socket(AF_INET, SOCK_RAW, 0), EPROTONOSUPPORT, "SOCK_RAW without a protocol");
+    err(socketpair(AF_INET, 75, 0, pair), EINVAL, "socketpair: type");
+    err(socketpair(AF_INET, SOCK_DGRAM, 6, pair), EPROTONOSUPPORT, "socketpair: TCP datagrams");
+    err(socketpair(AF_INET, SOCK_STREAM, 0, pair), EOPNOTSUPP, "socketpair of TCP");
+    close(t);
+    close(u);
+    close(t6);
+}
+
 TAP_MAIN
 {
+    strangers();
     headers(AF_INET);
     headers(AF_INET6);
     tcp(AF_INET);

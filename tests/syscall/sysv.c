@@ -169,8 +169,59 @@ static void messages(void)
     err(msgsnd(id, &m, 3, 0), EINVAL, "gone");
 }
 
+/* As ipcs(1) asks: by the number of a slot, and in /proc. */
+static bool listed(const char *file, int id, const char *tail)
+{
+    char line[400], want[100];
+    FILE *f = fopen(file, "r");
+    bool found = false;
+    snprintf(want, sizeof(want), "%10d %10d  %4o%s", 0, id, 0600, tail);
+    while (f && fgets(line, sizeof(line), f))
+        found |= !strncmp(line, want, strlen(want));
+    if (f)
+        fclose(f);
+    return found;
+}
+
+static void lists(void)
+{
+    struct msqid_ds m;
+    struct semid_ds s;
+    struct shmid_ds h;
+    struct seminfo si;
+    struct { long type; char text[10]; } msg = {1, "hello"};
+    int q = msgget(IPC_PRIVATE, 0600), set = semget(IPC_PRIVATE, 3, 0600), mem = shmget(IPC_PRIVATE, 10000, 0600);
+    must(msgsnd(q, &msg, 5, 0));
+    is(msgctl(q & 0x7fff, 11, &m) == q, 1, "MSG_STAT: the id");
+    is(m.msg_qnum, 1, "MSG_STAT: data");
+    is(semctl(set & 0x7fff, 0, 18, &s) == set, 1, "SEM_STAT: the id");
+    is(s.sem_nsems, 3, "SEM_STAT: data");
+    is(shmctl(mem & 0x7fff, 13, &h) == mem, 1, "SHM_STAT: the id");
+    is(h.shm_segsz, 10000, "SHM_STAT: data");
+    err(msgctl(30000, 11, &m), EINVAL, "MSG_STAT: nothing there");
+    ok(semctl(0, 0, IPC_INFO, &si) >= (set & 0x7fff), "IPC_INFO: the last slot");
+    ok(listed("/proc/sysvipc/msg", q, "           5          1"), "/proc/sysvipc/msg");
+    ok(listed("/proc/sysvipc/sem", set, "          3"), "/proc/sysvipc/sem");
+    ok(listed("/proc/sysvipc/shm", mem, "                 10000"), "/proc/sysvipc/shm");
+    is(shmctl(mem, SHM_LOCK, NULL), 0, "SHM_LOCK");
+    shmctl(mem, IPC_STAT, &h);
+    is(h.shm_perm.mode, 0600 | 02000, "SHM_LOCKED");
+    if (getuid() == 0) {
+        int st = in_child(setuid(65534); _exit(msgctl(q & 0x7fff, 11, &m) != -1 || errno != EACCES));
+        is(st, 0, "MSG_STAT: not readable");
+        st = in_child(setuid(65534); _exit(msgctl(q & 0x7fff, 13, &m) != q));
+        is(st, 0, "MSG_STAT_ANY");
+        st = in_child(setuid(65534); _exit(!listed("/proc/sysvipc/msg", q, "")));
+        is(st, 0, "listed for others, too");
+    }
+    msgctl(q, IPC_RMID, NULL);
+    semctl(set, 0, IPC_RMID);
+    shmctl(mem, IPC_RMID, NULL);
+}
+
 TAP_MAIN
 {
+    lists();
     memory();
     semaphores();
     messages();

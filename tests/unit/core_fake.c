@@ -46,6 +46,7 @@ u32 rnd(u32 n)
 
 u64 clock_now;
 u32 wakes, punches;
+u64 punched_bytes;
 jmp_buf escape;
 bool escaping;
 __thread struct carrier carrier;
@@ -60,6 +61,7 @@ u64 host_clock(int id) { return (void)id, clock_now; }
 long host_madvise(u64 addr, u64 size, int advice)
 {
     punches++;
+    punched_bytes += size;
     return madvise((void *)addr, size, advice) ? -errno : 0;
 }
 long host_futex_wait(u32 *word, u32 val, u64 deadline)

@@ -14,6 +14,7 @@
 
 extern u64 clock_now;      /* of the timers */
 extern u32 wakes, punches; /* host calls: futex wakes, madvise */
+extern u64 punched_bytes;
 extern bool escaping;      /* a panic goes to escape */
 extern jmp_buf escape;
 extern __thread struct carrier carrier;

@@ -211,13 +211,27 @@ static void test_dframe(void)
         }
     }
     CHECK(!dwin_alloc((256ul << 30) + 1, &got) && !dwin_alloc(~0ull, &got));
-    u64 off[400];
-    for (u32 i = 0; i < 400; i++)
+    static u64 off[8000]; /* more than lie about */
+    for (u32 i = 0; i < 8000; i++)
         off[i] = dwin_alloc(PAGE_SIZE, &got);
     punches = 0;
-    for (u32 i = 0; i < 400; i++)
-        dwin_free_clean(off[i], PAGE_SIZE);
-    CHECK(punches >= 400 - 256); /* a megabyte of each size keeps its memory */
+    punched_bytes = 0;
+    for (u32 i = 0; i < 8000; i++) {
+        u32 k = MIN(i + rnd(10), 7999u);
+        u64 x = off[k];
+        off[k] = off[i];
+        dwin_free_clean(x, PAGE_SIZE);
+    }
+    CHECK(punched_bytes >= (8000 - 512) * PAGE_SIZE); /* two megabytes of each size keep their memory, for a while */
+    CHECK(punches < 800);                            /* neighbours go together, in whatever order they come */
+    for (u32 i = 0; i < 8000; i++) {
+        off[i] = dwin_alloc(PAGE_SIZE, &got);
+        u8 *p = dwin_ptr(off[i]);
+        CHECK(!*p);
+        *p = 1; /* given to nobody else */
+    }
+    for (u32 i = 0; i < 8000; i++)
+        dwin_free(off[i], PAGE_SIZE);
 
     memory_set_limit(8u << 20);
     EQ(memory_limit(), 8u << 20);

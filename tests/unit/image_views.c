@@ -10,13 +10,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "image_check.h"
 #include "image_native.h"
+#include "image/jail.h"
 #include "wire/view.h"
 
 static const u8 no_key[VIEW_KEY_SIZE];
@@ -201,11 +205,33 @@ static void test_targets_respected(void **state)
     assert_int_equal(s.form[0], 1);
 }
 
+/* Hostile code that was let into a jail: it sleeps, which costs no processor time. */
+static void test_jail_sleeper(void **state)
+{
+    (void)state;
+    time_t start = time(NULL);
+    u32 word = 0;
+    pid_t pid = fork();
+    if (!pid) {
+        if (!jail_enter(4ull << 30, 1))
+            _exit(0);
+        for (;;)
+            syscall(SYS_futex, &word, FUTEX_WAIT, 0, NULL, NULL, 0);
+    }
+    assert_false(jail_await(pid, 1));
+    assert_in_range(time(NULL) - start, 3, 20);
+    pid = fork();
+    if (!pid)
+        _exit(jail_enter(4ull << 30, 1) ? 0 : 1);
+    assert_true(jail_await(pid, 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_site_maps),       cmocka_unit_test(test_targets_respected),
         cmocka_unit_test(test_programs),        cmocka_unit_test(test_verifier),
+        cmocka_unit_test(test_jail_sleeper),
         cmocka_unit_test(test_native_busybox),  cmocka_unit_test(test_native_glibc_loader),
     };
 

@@ -190,7 +190,7 @@ static long fake_map(struct file *f, u64 off, u64 max, bool shared, bool write_s
     return 0;
 }
 
-static void fake_unmap(struct file *f) { container_of(f, struct fake_file, f)->unmaps++; }
+static void fake_unmap(struct file *f, bool write_shared) { (void)write_shared, container_of(f, struct fake_file, f)->unmaps++; }
 
 static const struct file_ops fake_ops = {.map = fake_map, .unmap = fake_unmap};
 static struct super_block fake_sb;

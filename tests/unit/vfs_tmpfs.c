@@ -306,7 +306,7 @@ static void test_map(void)
     OK(buf[0] == 'Y');
     IS(SYS(ftruncate, fd, 4100), 0);
     OK(p[10] == 0);
-    f->ops->unmap(f);
+    f->ops->unmap(f, false);
     file_put(f);
     SYS(close, fd);
     fd = SYS(memfd_create, "m", 2);

@@ -34,7 +34,7 @@
 #include <asm/unistd.h>
 
 #define FILES_OWN 32u /* standard streams of the processes around: so that one process reaches its own limit first */
-#define LOOK_NS 1000000000ull
+#define LOOK_NS 400000000ull
 
 static KSTATE struct {
     struct mail_boot config;
@@ -103,11 +103,15 @@ static void boot_mail(const struct mail_boot *m, u32 size)
 {
     configure(m);
     u64 off = m->mounts_off;
-    for (u32 i = 0; i < m->mount_count; i++) {
+    for (u32 i = 0; i < m->mount_count; i++, off += ((const struct mail_mount *)((const char *)m + off))->record_size) {
         const struct mail_mount *mm = (const void *)((const char *)m + off);
         if (off + sizeof(*mm) > size || mm->record_size < sizeof(*mm) || off + mm->record_size > size)
             panic("bad boot mail");
-        long r = boot_mount(mm);
+    }
+    off = m->mounts_off;
+    for (u32 i = 0; i < m->mount_count; i++) {
+        const struct mail_mount *mm = (const void *)((const char *)m + off);
+        long r = boot_mount(mm, m);
         if (r == -ENODEV && (mm->kind == MOUNT_PROC || mm->kind == MOUNT_SYS))
             klog("no file system for %s", mm->target);
         else if (r && mm->kind == MOUNT_IMAGE)
@@ -465,6 +469,7 @@ static u64 look_for_dead(u64 deadline)
     u64 now = host_clock(CLOCK_MONOTONIC);
     if (now >= boot.look_at) {
         tasks_reap_dead();
+        dump_look();
         boot.look_at = now + LOOK_NS;
     }
     return MIN(deadline, boot.look_at);
@@ -524,7 +529,8 @@ void kernel_main(void)
         broker_call_event();
         stubs_refill(stubs_wanted());
         if (snapshot_service(&deadline))
-            deadline = look_for_dead(trace_service(ktimers_run()));
+            deadline = trace_service(ktimers_run());
+        deadline = look_for_dead(deadline);
         host_futex_wait((u32 *)broker(), seen, deadline);
     }
 }

@@ -1,4 +1,5 @@
 #include "core/broker_call.h"
+#include "arch/x86_64/regs.h"
 #include "base/layout.h"
 #include "base/string.h"
 #include "core/errno.h"
@@ -9,6 +10,7 @@ static KSTATE struct {
     struct mutex lock;
     struct waitq wait;
     u64 busy; /* slots in use */
+    u32 owner[REQ_SLOTS]; /* host_tid */
 } calls;
 
 static struct r_control_guest *guest(void) { return (void *)(R_BASE + R_CONTROL_GUEST); }
@@ -22,6 +24,7 @@ static int slot_take(void)
     if (free) {
         i = __builtin_ctzll(free);
         calls.busy |= 1ull << i;
+        calls.owner[i] = this_carrier()->tid;
     }
     mutex_unlock(&calls.lock);
     return i;
@@ -85,6 +88,13 @@ void broker_notify(u32 op, u64 a0, u64 a1, u64 a2, const void *data, size_t size
 {
     struct broker_args a = {.op = op, .arg = {a0, a1, a2}, .data = data, .size = (u32)MIN(size, (size_t)REQ_DATA_SIZE)};
     broker_call(&a);
+}
+
+void broker_call_forget(u32 host_tid)
+{
+    for (int i = 0; i < (int)REQ_SLOTS - 1; i++)
+        if (calls.busy >> i & 1 && calls.owner[i] == host_tid && done(i, atomic_load(&guest()->req_seq[i])))
+            slot_give(i);
 }
 
 void broker_call_reset(void) { memset(&calls, 0, sizeof(calls)); }

@@ -22,6 +22,7 @@ struct broker_args {
 long broker_call(struct broker_args *a);
 void broker_notify(u32 op, u64 a0, u64 a1, u64 a2, const void *data, size_t size);
 void broker_call_reset(void); /* R is another one */
+void broker_call_forget(u32 host_tid); /* a carrier that was killed: slots of its calls that were answered are free */
 void broker_call_event(void); /* service thread: late answers may have come */
 
 #endif

@@ -1,5 +1,8 @@
-/* Windows of D: sizes are powers of four pages; a free list per size, refilled from a bump pointer. A freed window is
- * punched at once when large, so that its memory goes back to the host and it reads as zeroes when reused. */
+/* Windows of D: sizes are powers of four pages; free lists per size, refilled from a bump pointer.
+ *
+ * A free window is either empty - punched, so that its memory has gone back to the host and it reads as zeroes - or kept: small, zeroed by who
+ * had it, with its memory. Host calls cost microseconds, whatever the size of what they punch: so kept windows are collected,
+ * and when there are too many the older half is sorted and given back in as few calls as possible. */
 #include "core/dframe.h"
 #include "core/errno.h"
 #include "core/kmalloc.h"
@@ -16,11 +19,14 @@ struct free_win {
     u64 off;
 };
 
+#define KEPT_SIZE_MAX 65536u
+#define KEPT_BYTES (2u << 20) /* of each size */
+
 static KSTATE struct {
     struct mutex lock;
     u64 next; /* bump pointer */
-    struct free_win *free[SIZES];
-    u32 free_count[SIZES];
+    struct free_win *empty[SIZES], *kept[SIZES];
+    u32 kept_count[SIZES];
     u64 used_pages, limit_pages;
     u64 memory_limit;
 } dspace;
@@ -40,10 +46,10 @@ u64 dwin_alloc(u64 size, u64 *got)
         return 0;
     u64 real = PAGE_SIZE << (2 * i), off = 0;
     mutex_lock(&dspace.lock);
-    struct free_win *w = dspace.free[i];
+    struct free_win **list = dspace.kept[i] ? &dspace.kept[i] : &dspace.empty[i], *w = *list;
     if (w) {
-        dspace.free[i] = w->next;
-        dspace.free_count[i]--;
+        dspace.kept_count[i] -= list == &dspace.kept[i];
+        *list = w->next;
         off = w->off;
     } else {
         if (!dspace.next)
@@ -61,41 +67,111 @@ u64 dwin_alloc(u64 size, u64 *got)
     return off;
 }
 
-static void give_back(u64 off, u64 size)
+void dwin_punch(u64 off, u64 size)
+{
+    if (size)
+        host_madvise(D_BASE + off, size, MADV_REMOVE);
+}
+
+void dwin_free(u64 off, u64 size)
 {
     struct free_win *w = kmalloc(sizeof(*w));
+    dwin_punch(off, size);
     if (!w)
         return; /* address space is lost, memory is not */
     int i = size_index(size);
     w->off = off;
     mutex_lock(&dspace.lock);
-    w->next = dspace.free[i];
-    dspace.free[i] = w;
-    dspace.free_count[i]++;
+    w->next = dspace.empty[i];
+    dspace.empty[i] = w;
     mutex_unlock(&dspace.lock);
 }
 
-void dwin_free(u64 off, u64 size)
+static struct free_win *merge(struct free_win *a, struct free_win *b)
 {
-    dwin_punch(off, size);
-    give_back(off, size);
+    struct free_win *first = NULL, **end = &first;
+    while (a && b) {
+        struct free_win **less = a->off < b->off ? &a : &b;
+        *end = *less;
+        end = &(*end)->next;
+        *less = (*less)->next;
+    }
+    *end = a ? a : b;
+    return first;
 }
 
-/* Host calls cost microseconds: up to CLEAN_BYTES of each small size keep their memory. */
-#define CLEAN_SIZE_MAX 65536u
-#define CLEAN_BYTES (1u << 20)
+static struct free_win *sort(struct free_win *list)
+{
+    struct free_win *piles[32] = {NULL}; /* of 2^i windows each */
+    while (list) {
+        struct free_win *pile = list;
+        u32 i = 0;
+        list = list->next;
+        pile->next = NULL;
+        for (; i < ARRAY_COUNT(piles) - 1 && piles[i]; i++) {
+            pile = merge(piles[i], pile);
+            piles[i] = NULL;
+        }
+        piles[i] = merge(piles[i], pile);
+    }
+    for (u32 i = 0; i < ARRAY_COUNT(piles); i++)
+        list = merge(piles[i], list);
+    return list;
+}
+
+/* Windows of one size that are on no list. */
+static void give_back(struct free_win *list, u64 size)
+{
+    struct free_win *first = sort(list), *last = NULL;
+    u64 start = 0, end = 0;
+    for (struct free_win *w = first; w; w = w->next) {
+        if (w->off != end) {
+            dwin_punch(start, end - start);
+            start = w->off;
+        }
+        end = w->off + size;
+        last = w;
+    }
+    dwin_punch(start, end - start);
+    int i = size_index(size);
+    mutex_lock(&dspace.lock);
+    last->next = dspace.empty[i];
+    dspace.empty[i] = first;
+    mutex_unlock(&dspace.lock);
+}
+
+/* dspace.lock held: the older half, when there are too many. */
+static struct free_win *take_old(int i)
+{
+    u32 keep = KEPT_BYTES / 2 / (u32)(PAGE_SIZE << (2 * i));
+    if (dspace.kept_count[i] < 2 * keep)
+        return NULL;
+    struct free_win **p = &dspace.kept[i], *old;
+    for (u32 n = 0; n < keep; n++)
+        p = &(*p)->next;
+    old = *p;
+    *p = NULL;
+    dspace.kept_count[i] = keep;
+    return old;
+}
 
 void dwin_free_clean(u64 off, u64 size)
 {
-    if (size > CLEAN_SIZE_MAX || (u64)atomic_load_relaxed(&dspace.free_count[size_index(size)]) * size >= CLEAN_BYTES)
-        dwin_punch(off, size);
-    give_back(off, size);
-}
-
-void dwin_punch(u64 off, u64 size)
-{
-    if (size)
-        host_madvise(D_BASE + off, size, MADV_REMOVE);
+    struct free_win *w = size <= KEPT_SIZE_MAX ? kmalloc(sizeof(*w)) : NULL, *old;
+    if (!w) {
+        dwin_free(off, size);
+        return;
+    }
+    int i = size_index(size);
+    w->off = off;
+    mutex_lock(&dspace.lock);
+    w->next = dspace.kept[i];
+    dspace.kept[i] = w;
+    dspace.kept_count[i]++;
+    old = take_old(i);
+    mutex_unlock(&dspace.lock);
+    if (old)
+        give_back(old, size);
 }
 
 long dpages_charge(u64 pages)

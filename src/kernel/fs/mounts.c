@@ -161,7 +161,61 @@ static long mount_inside(const char *parent, const char *dir, const char *type, 
     return r;
 }
 
-long boot_mount(const struct mail_mount *m)
+/* Is there something at `target` in the tree of sb? false also when a link is on the way. */
+static bool has_place(struct super_block *sb, const char *target)
+{
+    struct inode *at = sb->root->inode, *next;
+    iget(at);
+    for (const char *end; at && *target; target = end) {
+        target += *target == '/';
+        end = strchr(target, '/') ?: target + strlen(target);
+        if (end == target)
+            continue;
+        struct qstr name = qstr_make(target, (u32)(end - target));
+        next = NULL;
+        if (S_ISDIR(at->mode)) {
+            mutex_lock(&at->lock);
+            next = at->ops->lookup(at, &name);
+            mutex_unlock(&at->lock);
+        }
+        iput(at);
+        at = IS_ERR(next) ? NULL : next;
+    }
+    bool found = at && !S_ISLNK(at->mode);
+    if (at)
+        iput(at);
+    return found;
+}
+
+/* Would a place for another mount have to be made in the root file system? */
+static bool lacks_places(struct super_block *sb, const struct mail_boot *all)
+{
+    const struct mail_mount *m = (const void *)((const char *)all + all->mounts_off), *other;
+    for (u32 i = 0; i < all->mount_count; i++, m = (const void *)((const char *)m + m->record_size)) {
+        bool inside = false; /* of another mount */
+        other = (const void *)((const char *)all + all->mounts_off);
+        for (u32 k = 0; k < i; k++, other = (const void *)((const char *)other + other->record_size)) {
+            size_t len = strlen(other->target);
+            inside |= len > 1 && !strncmp(m->target, other->target, len) && m->target[len] == '/';
+        }
+        if (m->target[1] && !inside && !has_place(sb, m->target))
+            return true;
+    }
+    return false;
+}
+
+/* A layer over *sb. readonly: it holds what is made at boot, and nothing more. */
+static long add_layer(struct super_block **sb, const char **source, bool readonly)
+{
+    struct super_block *lower = *sb;
+    long r = overlay_mount(&lower, 1, sb);
+    *source = "overlay";
+    if (!r && readonly)
+        (*sb)->flags |= MS_RDONLY;
+    return r;
+}
+
+long boot_mount(const struct mail_mount *m, const struct mail_boot *all)
 {
     struct super_block *sb;
     const char *source;
@@ -178,14 +232,13 @@ long boot_mount(const struct mail_mount *m)
     r = make_super(m, &sb, &source);
     if (r)
         return r;
-    if ((m->flags & MOUNT_OVERLAY) && S_ISDIR(sb->root->inode->mode)) {
-        struct super_block *lower = sb;
-        r = overlay_mount(&lower, 1, &sb);
-        if (r)
-            return r;
-        source = "overlay";
-    }
-    u32 flags = (m->flags & MOUNT_READONLY ? MS_RDONLY : 0) |
+    bool readonly = m->flags & MOUNT_READONLY, writes = m->flags & MOUNT_OVERLAY;
+    if (S_ISDIR(sb->root->inode->mode) &&
+        (writes || (readonly && !m->target[1] && m->kind != MOUNT_TMPFS && lacks_places(sb, all))))
+        r = add_layer(&sb, &source, !writes);
+    if (r)
+        return r;
+    u32 flags = (readonly ? MS_RDONLY : 0) |
                 (m->kind == MOUNT_PROC || m->kind == MOUNT_SYS ? MS_NOSUID | MS_NODEV | MS_NOEXEC : 0) |
                 (m->kind == MOUNT_HOSTFS || starts_with(m->target, "/tmp") ? MS_NOSUID | MS_NODEV : 0) | MS_RELATIME;
     if (!m->target[1]) {

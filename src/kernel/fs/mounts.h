@@ -8,7 +8,7 @@
 
 long fs_init(void);
 /* -ENODEV: a file system that nobody registered; -EUCLEAN: a bad image; others as mount(2). The record is trusted to lie in
- * a private copy and to be terminated. */
-long boot_mount(const struct mail_mount *m);
+ * a private copy and to be terminated. `all`: the mail it is in; where the root is read-only, the places of the others are in it. */
+long boot_mount(const struct mail_mount *m, const struct mail_boot *all);
 
 #endif

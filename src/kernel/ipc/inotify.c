@@ -122,6 +122,8 @@ static void notify_inode(struct inode *i, u32 mask, u32 cookie, const struct qst
     struct watch *w;
 
     list_for_each(w, &i->watches, inode_link) {
+        if (mask & w->mask & IN_EXCL_UNLINK)
+            continue;
         u32 hit = mask & w->mask & IN_ALL_EVENTS;
         if (hit)
             queue(w->group, w->wd, hit | (mask & IN_ISDIR), cookie, name ? name->name : "", name ? name->len : 0);

@@ -25,6 +25,36 @@ struct sysv_perm *sysv_by_id_locked(struct sysv_table *t, s32 id)
     return t->slots[slot]->id == id ? t->slots[slot] : ERR_PTR(-EIDRM);
 }
 
+struct sysv_perm *sysv_by_slot_locked(struct sysv_table *t, s32 slot)
+{
+    return slot >= 0 && slot < (s32)SYSV_MAX && t->slots && t->slots[slot] ? t->slots[slot] : ERR_PTR(-EINVAL);
+}
+
+s32 sysv_last_slot_locked(const struct sysv_table *t)
+{
+    s32 slot = t->slots ? (s32)SYSV_MAX - 1 : 0;
+    while (slot > 0 && !t->slots[slot])
+        slot--;
+    return slot;
+}
+
+void sysv_show(struct sysv_table *t, struct strbuf *sb, const char *heading, void (*line)(struct strbuf *sb, const struct sysv_perm *p))
+{
+    sb_printf(sb, "%s\n", heading);
+    mutex_lock(&t->lock);
+    for (u32 i = 0; t->count && i < SYSV_MAX; i++)
+        if (t->slots[i])
+            line(sb, t->slots[i]);
+    mutex_unlock(&t->lock);
+}
+
+void sysv_show_begin(struct strbuf *sb, const struct sysv_perm *p) { sb_printf(sb, "%10d %10d  %4o", p->key, p->id, p->mode); }
+
+void sysv_show_owners(struct strbuf *sb, const struct sysv_perm *p)
+{
+    sb_printf(sb, " %5u %5u %5u %5u", p->uid, p->gid, p->cuid, p->cgid);
+}
+
 long sysv_check(const struct sysv_perm *p, u32 mode)
 {
     const struct cred *c = current_cred();

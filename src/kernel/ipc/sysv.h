@@ -5,6 +5,7 @@
 #include <linux/ipc.h>
 #include <asm/ipcbuf.h>
 
+#include "core/strbuf.h"
 #include "vfs/vfs.h"
 
 #define SYSV_MAX 1024u /* objects of a kind */
@@ -26,6 +27,8 @@ struct sysv_table {
 
 struct sysv_perm *sysv_by_key_locked(struct sysv_table *t, s32 key); /* NULL: none */
 struct sysv_perm *sysv_by_id_locked(struct sysv_table *t, s32 id); /* error pointer: -EINVAL, -EIDRM */
+struct sysv_perm *sysv_by_slot_locked(struct sysv_table *t, s32 slot); /* as ipcs(1) asks: XXX_STAT; error pointer: -EINVAL */
+s32 sysv_last_slot_locked(const struct sysv_table *t); /* 0 too when there is none */
 /* The get call: finds by key or says it must be made: id, -ENOENT with *make set, or an error. */
 long sysv_get_locked(struct sysv_table *t, s32 key, u32 flags, struct sysv_perm **found);
 long sysv_add_locked(struct sysv_table *t, struct sysv_perm *p, s32 key, u32 mode); /* its id; refs = 1 */
@@ -33,6 +36,13 @@ void sysv_remove_locked(struct sysv_table *t, struct sysv_perm *p); /* out of th
 long sysv_check(const struct sysv_perm *p, u32 mode); /* mode: 4 read, 2 write; -EACCES */
 bool sysv_owner(const struct sysv_perm *p); /* may IPC_SET and IPC_RMID */
 void sysv_perm_out(const struct sysv_perm *p, struct ipc64_perm *o);
+/* /proc/sysvipc: one line an object, also to those who may not read it. */
+void sysv_show(struct sysv_table *t, struct strbuf *sb, const char *heading, void (*line)(struct strbuf *sb, const struct sysv_perm *p));
+void sysv_show_begin(struct strbuf *sb, const struct sysv_perm *p);
+void sysv_show_owners(struct strbuf *sb, const struct sysv_perm *p);
+void sysv_show_msg(struct strbuf *sb);
+void sysv_show_sem(struct strbuf *sb);
+void sysv_show_shm(struct strbuf *sb);
 long sysv_perm_set(struct sysv_perm *p, const struct ipc64_perm *in);
 
 /* proc: a process ends: its SEM_UNDO adjustments are applied. */

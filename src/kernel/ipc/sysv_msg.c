@@ -191,13 +191,25 @@ long msg_receive(s32 id, uptr buf, u64 size, s64 type, u32 flags)
     return r;
 }
 
+static void show_line(struct strbuf *sb, const struct sysv_perm *p)
+{
+    const struct msg_queue *q = (const struct msg_queue *)p;
+    sysv_show_begin(sb, p);
+    sb_printf(sb, "  %10lu %10lu %5u %5u", (u64)q->bytes, (u64)q->count, q->last_sender, q->last_receiver);
+    sysv_show_owners(sb, p);
+    sb_printf(sb, " %10lu %10lu %10lu\n", (u64)q->stime, (u64)q->rtime, (u64)q->ctime);
+}
+
+void sysv_show_msg(struct strbuf *sb)
+{
+    sysv_show(&msg_table, sb, "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  cuid  cgid      stime      rtime      ctime",
+              show_line);
+}
+
 static long ctl_stat(struct msg_queue *q, uptr arg)
 {
     struct msqid64_ds d;
-    long r = sysv_check(&q->perm, 4);
 
-    if (r)
-        return r;
     memset(&d, 0, sizeof(d));
     sysv_perm_out(&q->perm, &d.msg_perm);
     d.msg_stime = q->stime;
@@ -232,9 +244,22 @@ static long ctl_info(int cmd, uptr arg)
 {
     struct msginfo i = {.msgpool = SYSV_MAX * QUEUE_BYTES / 1024, .msgmap = (s32)QUEUE_BYTES, .msgmax = MSG_BYTES_MAX,
                         .msgmnb = QUEUE_BYTES, .msgmni = SYSV_MAX, .msgssz = 16, .msgtql = (s32)QUEUE_BYTES, .msgseg = 0xffff};
+    mutex_lock(&msg_table.lock);
     if (cmd == MSG_INFO)
         i.msgpool = (s32)msg_table.count;
-    return put_user(i, arg);
+    long last = sysv_last_slot_locked(&msg_table), r = put_user(i, arg);
+    mutex_unlock(&msg_table.lock);
+    return r ? r : last;
+}
+
+/* By the number of a slot; returns the id. */
+static long ctl_slot(s32 slot, int cmd, uptr arg)
+{
+    struct msg_queue *q = (struct msg_queue *)sysv_by_slot_locked(&msg_table, slot);
+    long r = IS_ERR(q) ? PTR_ERR(q) : cmd == MSG_STAT ? sysv_check(&q->perm, 4) : 0;
+    if (!r)
+        r = ctl_stat(q, arg);
+    return r ? r : q->perm.id;
 }
 
 long msg_control(s32 id, int cmd, uptr arg)
@@ -242,12 +267,14 @@ long msg_control(s32 id, int cmd, uptr arg)
     if (cmd == IPC_INFO || cmd == MSG_INFO)
         return ctl_info(cmd, arg);
     mutex_lock(&msg_table.lock);
-    struct msg_queue *q = queue_find(id);
-    long r = IS_ERR(q) ? PTR_ERR(q) : 0;
-    if (!r) {
+    bool by_slot = cmd == MSG_STAT || cmd == MSG_STAT_ANY;
+    struct msg_queue *q = by_slot ? NULL : queue_find(id);
+    long r = by_slot ? ctl_slot(id, cmd, arg) : IS_ERR(q) ? PTR_ERR(q) : 0;
+    if (q && !r) {
         switch (cmd) {
         case IPC_STAT:
-            r = ctl_stat(q, arg);
+            r = sysv_check(&q->perm, 4);
+            r = r ? r : ctl_stat(q, arg);
             break;
         case IPC_SET:
             r = ctl_set(q, arg);

@@ -289,13 +289,24 @@ static long ctl_all(struct sem_set *s, bool set, uptr arg)
     return r;
 }
 
+static void show_line(struct strbuf *sb, const struct sysv_perm *p)
+{
+    const struct sem_set *s = (const struct sem_set *)p;
+    sysv_show_begin(sb, p);
+    sb_printf(sb, " %10u", s->count);
+    sysv_show_owners(sb, p);
+    sb_printf(sb, " %10lu %10lu\n", (u64)s->otime, (u64)s->ctime);
+}
+
+void sysv_show_sem(struct strbuf *sb)
+{
+    sysv_show(&sem_table, sb, "       key      semid perms      nsems   uid   gid  cuid  cgid      otime      ctime", show_line);
+}
+
 static long ctl_stat(struct sem_set *s, uptr arg)
 {
     struct semid64_ds d;
-    long r = sysv_check(&s->perm, 4);
 
-    if (r)
-        return r;
     memset(&d, 0, sizeof(d));
     sysv_perm_out(&s->perm, &d.sem_perm);
     d.sem_otime = s->otime;
@@ -329,9 +340,22 @@ static long ctl_info(int cmd, uptr arg)
 {
     struct seminfo i = {.semmap = 1024000000, .semmni = SYSV_MAX, .semmns = 1024000000, .semmnu = 1024000000,
                         .semmsl = SET_MAX, .semopm = 500, .semume = 500, .semusz = 20, .semvmx = SEMVMX, .semaem = SEMVMX};
+    mutex_lock(&sem_table.lock);
     if (cmd == SEM_INFO)
         i.semusz = (s32)sem_table.count;
-    return put_user(i, arg);
+    long last = sysv_last_slot_locked(&sem_table), r = put_user(i, arg);
+    mutex_unlock(&sem_table.lock);
+    return r ? r : last;
+}
+
+/* By the number of a slot; returns the id. */
+static long ctl_slot(s32 slot, int cmd, uptr arg)
+{
+    struct sem_set *s = (struct sem_set *)sysv_by_slot_locked(&sem_table, slot);
+    long r = IS_ERR(s) ? PTR_ERR(s) : cmd == SEM_STAT ? sysv_check(&s->perm, 4) : 0;
+    if (!r)
+        r = ctl_stat(s, arg);
+    return r ? r : s->perm.id;
 }
 
 long sem_control(s32 id, u32 num, int cmd, u64 arg)
@@ -339,9 +363,10 @@ long sem_control(s32 id, u32 num, int cmd, u64 arg)
     if (cmd == IPC_INFO || cmd == SEM_INFO)
         return ctl_info(cmd, arg);
     mutex_lock(&sem_table.lock);
-    struct sem_set *s = sem_find(id);
-    long r = IS_ERR(s) ? PTR_ERR(s) : 0;
-    if (!r) {
+    bool by_slot = cmd == SEM_STAT || cmd == SEM_STAT_ANY;
+    struct sem_set *s = by_slot ? NULL : sem_find(id);
+    long r = by_slot ? ctl_slot(id, cmd, arg) : IS_ERR(s) ? PTR_ERR(s) : 0;
+    if (s && !r) {
         switch (cmd) {
         case GETVAL: case GETPID: case GETNCNT: case GETZCNT: case SETVAL:
             r = ctl_one(s, num, cmd, arg);
@@ -350,7 +375,8 @@ long sem_control(s32 id, u32 num, int cmd, u64 arg)
             r = ctl_all(s, cmd == SETALL, arg);
             break;
         case IPC_STAT:
-            r = ctl_stat(s, arg);
+            r = sysv_check(&s->perm, 4);
+            r = r ? r : ctl_stat(s, arg);
             break;
         case IPC_SET:
             r = ctl_set(s, arg);

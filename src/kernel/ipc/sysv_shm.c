@@ -17,6 +17,8 @@
 
 #define SHM_MAX_SIZE (1ull << 36)
 #define SHMLBA_SIZE PAGE_SIZE
+#define SHM_DEST 01000u /* in the mode, see shmctl(2) */
+#define SHM_LOCKED 02000u
 
 struct segment {
     struct sysv_perm perm;
@@ -189,17 +191,28 @@ long shm_detach(u64 addr)
 
 /* ---- shmctl ---- */
 
+static void show_line(struct strbuf *sb, const struct sysv_perm *p)
+{
+    const struct segment *s = (const struct segment *)p;
+    sysv_show_begin(sb, p);
+    sb_printf(sb, " %21lu %5u %5u  %5lu", s->size, s->creator, s->last, (u64)attached(s));
+    sysv_show_owners(sb, p);
+    sb_printf(sb, " %10lu %10lu %10lu %21lu %21lu\n", (u64)s->atime, (u64)s->dtime, (u64)s->ctime, PAGE_UP(s->size), 0ul);
+}
+
+void sysv_show_shm(struct strbuf *sb)
+{
+    shm_sweep();
+    sysv_show(&shm_table, sb, "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      atime      dtime"
+              "      ctime                   rss                  swap", show_line);
+}
+
 static long ctl_stat(struct segment *s, uptr arg)
 {
     struct shmid64_ds d;
-    long r = sysv_check(&s->perm, 4);
 
-    if (r)
-        return r;
     memset(&d, 0, sizeof(d));
     sysv_perm_out(&s->perm, &d.shm_perm);
-    if (s->removed)
-        d.shm_perm.mode |= 01000; /* SHM_DEST */
     d.shm_segsz = s->size;
     d.shm_atime = s->atime;
     d.shm_dtime = s->dtime;
@@ -223,33 +236,50 @@ static long ctl_set(struct segment *s, uptr arg)
 
 static long ctl_info(int cmd, uptr arg)
 {
-    if (cmd == SHM_INFO) {
-        struct shm_info i = {.used_ids = (s32)shm_table.count};
-        return put_user(i, arg);
-    }
+    mutex_lock(&shm_table.lock);
+    struct shm_info used = {.used_ids = (s32)shm_table.count};
+    long last = sysv_last_slot_locked(&shm_table);
+    mutex_unlock(&shm_table.lock);
     struct shminfo64 i = {.shmmax = SHM_MAX_SIZE, .shmmin = 1, .shmmni = SYSV_MAX, .shmseg = SYSV_MAX,
                           .shmall = SHM_MAX_SIZE / PAGE_SIZE};
-    return put_user(i, arg);
+    long r = cmd == SHM_INFO ? put_user(used, arg) : put_user(i, arg);
+    return r ? r : last;
 }
 
 static long shm_command(struct segment *s, int cmd, uptr arg)
 {
     switch (cmd) {
-    case IPC_STAT:
-        return ctl_stat(s, arg);
+    case IPC_STAT: {
+        long r = sysv_check(&s->perm, 4);
+        return r ? r : ctl_stat(s, arg);
+    }
     case IPC_SET:
         return ctl_set(s, arg);
     case IPC_RMID:
         if (!sysv_owner(&s->perm))
             return -EPERM;
         s->removed = true;
+        s->perm.mode |= SHM_DEST;
         s->perm.key = IPC_PRIVATE_KEY;
         return 0;
-    case SHM_LOCK:
+    case SHM_LOCK: /* nothing is ever swapped: kept for those who ask */
     case SHM_UNLOCK:
-        return sysv_owner(&s->perm) ? 0 : -EPERM;
+        if (!sysv_owner(&s->perm))
+            return -EPERM;
+        s->perm.mode = cmd == SHM_LOCK ? s->perm.mode | SHM_LOCKED : s->perm.mode & ~(u32)SHM_LOCKED;
+        return 0;
     }
     return -EINVAL;
+}
+
+/* By the number of a slot; returns the id. */
+static long shm_slot(s32 slot, int cmd, uptr arg)
+{
+    struct segment *s = (struct segment *)sysv_by_slot_locked(&shm_table, slot);
+    long r = IS_ERR(s) ? PTR_ERR(s) : cmd == SHM_STAT ? sysv_check(&s->perm, 4) : 0;
+    if (!r)
+        r = ctl_stat(s, arg);
+    return r ? r : s->perm.id;
 }
 
 long shm_control(s32 id, int cmd, uptr arg)
@@ -258,8 +288,9 @@ long shm_control(s32 id, int cmd, uptr arg)
         return ctl_info(cmd, arg);
     shm_sweep();
     mutex_lock(&shm_table.lock);
-    struct segment *s = segment_find(id);
-    long r = IS_ERR(s) ? PTR_ERR(s) : shm_command(s, cmd, arg);
+    bool by_slot = cmd == SHM_STAT || cmd == SHM_STAT_ANY;
+    struct segment *s = by_slot ? NULL : segment_find(id);
+    long r = by_slot ? shm_slot(id, cmd, arg) : IS_ERR(s) ? PTR_ERR(s) : shm_command(s, cmd, arg);
     mutex_unlock(&shm_table.lock);
     shm_sweep();
     return r;

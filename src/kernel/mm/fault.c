@@ -227,7 +227,8 @@ static void show_sizes(struct strbuf *sb, const struct vma *v, u64 size)
               rss, rss, shared ? rss : 0, !shared && file ? rss : 0, !shared && !file ? rss : 0, rss);
     sb_printf(sb, "Anonymous:      %8lu kB\nKSM:                   0 kB\nLazyFree:              0 kB\nAnonHugePages:         0 kB\n"
                   "ShmemPmdMapped:        0 kB\nFilePmdMapped:         0 kB\nShared_Hugetlb:        0 kB\nPrivate_Hugetlb:       0 kB\n"
-                  "Swap:                  0 kB\nSwapPss:               0 kB\nLocked:                0 kB\n", file ? 0 : rss);
+                  "Swap:                  0 kB\nSwapPss:               0 kB\nLocked:         %8lu kB\n", file ? 0 : rss,
+              v && v->flags & VM_LOCKED ? kb : 0);
 }
 
 void mm_show_smaps(struct mm *mm, struct strbuf *sb, bool sum)

@@ -49,6 +49,7 @@ struct vview {
 struct vmap {
     u32 refs;
     u32 maps; /* map() calls to undo */
+    bool writes; /* of a shared, writable mapping */
     struct file *file;
     struct vview *view;
     u64 pack; /* where a pack has the file from its offset 0, and the pack's descriptor, in one word; 0: in none; VMAP_PACKS: in several */
@@ -149,6 +150,7 @@ bool mm_hot_copy(struct mm *mm, const struct mm *old);
 void mm_show_maps(struct mm *mm, struct strbuf *sb);
 void mm_show_smaps(struct mm *mm, struct strbuf *sb, bool sum); /* what is mapped counts as resident */
 u64 mm_size(struct mm *mm); /* bytes mapped */
+u64 mm_locked(struct mm *mm); /* of these, by mlock */
 
 /* vma.c, under mm->lock */
 u32 vma_lower(struct mm *mm, u64 addr); /* first vma with end > addr; mm->count if none */

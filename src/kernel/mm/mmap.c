@@ -15,6 +15,11 @@
 
 #define PROT_ALL (PROT_READ | PROT_WRITE | PROT_EXEC)
 #define HOST_ANON (MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE)
+#define MAP_ABOVE4G 0x80
+#define MAP_UNINITIALIZED 0x4000000
+/* Flags that MAP_SHARED_VALIDATE takes: all but MAP_SYNC, which needs persistent memory. */
+#define MAP_KNOWN (MAP_TYPE | MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_ANONYMOUS | MAP_GROWSDOWN | MAP_DENYWRITE | MAP_EXECUTABLE | MAP_LOCKED | \
+                   MAP_NORESERVE | MAP_POPULATE | MAP_NONBLOCK | MAP_STACK | MAP_HUGETLB | MAP_32BIT | MAP_ABOVE4G | MAP_UNINITIALIZED | MAP_HUGE_MASK << MAP_HUGE_SHIFT)
 #define SEAL_WRITE 8u
 #define SEAL_FUTURE_WRITE 16u
 #define RLIM_DATA 2
@@ -57,10 +62,11 @@ static long map_extents(struct vma *v, u64 *at, u64 end, bool count)
         long r = f->ops->map(f, off, max, shared, writable, &x);
         if (r)
             return r;
+        v->map->writes = writable;
         if (count)
             atomic_add(&v->map->maps, 1);
         else if (f->ops->unmap)
-            f->ops->unmap(f);
+            f->ops->unmap(f, writable);
         u64 n = MIN(max, x.size);
         if (!n || (n | x.off) & (PAGE_SIZE - 1))
             return -EIO;
@@ -293,7 +299,7 @@ long mm_map(struct mm *mm, u64 addr, u64 size, int prot, int flags, struct file 
     prot &= PROT_ALL;
     if (!size || (type != MAP_SHARED && type != MAP_PRIVATE && type != MAP_SHARED_VALIDATE))
         return -EINVAL;
-    if (type == MAP_SHARED_VALIDATE && flags & MAP_SYNC)
+    if (type == MAP_SHARED_VALIDATE && flags & ~MAP_KNOWN)
         return -EOPNOTSUPP;
     if (flags & MAP_HUGETLB)
         return -ENOMEM;
@@ -474,6 +480,16 @@ out:;
     long r = (long)mm->brk;
     mm_unlock(mm);
     return r;
+}
+
+u64 mm_locked(struct mm *mm)
+{
+    u64 size = 0;
+    mm_lock(mm);
+    for (u32 i = 0; i < mm->count; i++)
+        size += mm->vmas[i].flags & VM_LOCKED ? mm->vmas[i].end - mm->vmas[i].start : 0;
+    mm_unlock(mm);
+    return size;
 }
 
 u64 mm_size(struct mm *mm) { return atomic_load_relaxed(&mm->total_pages) << PAGE_SHIFT; }

@@ -15,7 +15,7 @@ static void vmap_release(struct vmap *m)
 {
     if (m->file->ops->unmap)
         for (u32 i = 0; i < m->maps; i++)
-            m->file->ops->unmap(m->file);
+            m->file->ops->unmap(m->file, m->writes);
     file_put(m->file);
     if (m->view)
         kfree(m->view->sites);

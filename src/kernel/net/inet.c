@@ -616,7 +616,7 @@ long inet_create(int family, int type, int protocol, struct sock **out)
         proto = IPPROTO_UDP;
         break;
     case SOCK_RAW:
-        return -EPERM;
+        return protocol ? -EPERM : -EPROTONOSUPPORT;
     default:
         return -ESOCKTNOSUPPORT;
     }

@@ -85,8 +85,6 @@ static long get_tcp(struct sock *s, int opt, void *val, u32 *size)
 {
     s32 v;
 
-    if (s->type != SOCK_STREAM)
-        return -ENOPROTOOPT;
     switch (opt) {
     case TCP_NODELAY: v = (s32)s->in.tcp_nodelay; break;
     case TCP_CORK: v = (s32)s->in.tcp_cork; break;
@@ -251,15 +249,21 @@ long inet_setopt(struct sock *s, int level, int opt, const void *val, u32 size)
     return -ENOPROTOOPT;
 }
 
+/* Of a level that is not the socket's own: ip_getsockopt() and ipv6_getsockopt() of Linux have the last word. */
+static long no_level(const struct sock *s) { return s->family == AF_INET6 ? -ENOPROTOOPT : -EOPNOTSUPP; }
+
 long inet_getopt(struct sock *s, int level, int opt, void *val, u32 *size)
 {
     switch (level) {
     case IPPROTO_TCP:
-        return get_tcp(s, opt, val, size);
+        return s->type == SOCK_STREAM ? get_tcp(s, opt, val, size) : no_level(s);
+    case UDP_LEVEL:
+        return s->type == SOCK_DGRAM ? -ENOPROTOOPT : no_level(s);
     case IPPROTO_IP:
         return get_ip(s, opt, val, size);
     case IPPROTO_IPV6:
-        return s->family == AF_INET6 ? get_ip6(s, opt, val, size) : -ENOPROTOOPT;
+        if (s->family == AF_INET6)
+            return get_ip6(s, opt, val, size);
     }
-    return -ENOPROTOOPT;
+    return no_level(s);
 }

@@ -128,23 +128,19 @@ static void reply_error(struct reply *r, const struct nlmsghdr *req, int err)
     put_msg(r, NLMSG_ERROR, 0, &e, sizeof(e));
 }
 
-/* Delivers what is in r as one datagram. */
-static long flush_reply(struct sock *s, struct reply *r)
+/* As one datagram from the kernel. */
+static long deliver(struct sock *s, void *data, u32 size)
 {
     struct sockaddr_nl from = {.nl_family = AF_NETLINK};
     struct uio u;
-    struct rec *rec;
+    struct rec *rec = rec_new(&from, sizeof(from), NULL);
 
-    if (!r->used)
-        return 0;
-    rec = rec_new(&from, sizeof(from), NULL);
     if (!rec)
         return -ENOBUFS;
-    uio_kernel(&u, r->buf, r->used);
+    uio_kernel(&u, data, size);
     mutex_lock(&s->lock);
-    long e = dgram_queue(s, rec, &u, r->used);
+    long e = dgram_queue(s, rec, &u, size);
     mutex_unlock(&s->lock);
-    r->used = 0;
     if (e < 0) {
         rec_free(rec);
         return -ENOBUFS;
@@ -152,6 +148,21 @@ static long flush_reply(struct sock *s, struct reply *r)
     sock_wake(s, EPOLLIN | EPOLLRDNORM);
     return 0;
 }
+
+static long flush_reply(struct sock *s, struct reply *r)
+{
+    long e = r->used ? deliver(s, r->buf, r->used) : 0;
+    r->used = 0;
+    return e;
+}
+
+bool file_is_netlink(struct file *f)
+{
+    struct sock *s = file_sock(f);
+    return s && s->family == AF_NETLINK;
+}
+
+long netlink_tell(struct file *f, void *data, u32 size) { return deliver(file_sock(f), data, size); }
 
 static u8 request_family(const struct nlmsghdr *h)
 {

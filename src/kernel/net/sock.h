@@ -245,6 +245,8 @@ extern const struct proto unix_stream_proto, unix_dgram_proto, tcp_proto, udp_pr
 long unix_create(int type, int protocol, struct sock **out);
 long inet_create(int family, int type, int protocol, struct sock **out);
 long netlink_create(int type, int protocol, struct sock **out);
+bool file_is_netlink(struct file *f);
+long netlink_tell(struct file *f, void *data, u32 size); /* of a netlink socket: a datagram from the kernel */
 long if_ioctl(struct sock *s, u32 cmd, uptr arg); /* SIOC* of interfaces; -ENOTTY: not one */
 
 /* The only interface. */

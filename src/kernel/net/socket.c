@@ -212,6 +212,8 @@ static long sock_ioctl(struct file *f, u32 cmd, u64 arg)
         n = s->type == SOCK_STREAM && s->peer ? (long)ring_len(&s->peer->rx) : 0;
         return put_user((s32)n, arg);
     case 0x8905: /* SIOCATMARK */
+        if (s->type == SOCK_DGRAM && s->family != AF_UNIX)
+            return -ENOTTY;
         return put_user((s32)0, arg);
     }
     return if_ioctl(s, cmd, arg);
@@ -311,8 +313,6 @@ long socket_new(int family, int type, int protocol, struct file **out)
 
 long socket_pair(int family, int type, int protocol, struct file *out[2])
 {
-    if (family == AF_INET || family == AF_INET6)
-        return -EOPNOTSUPP;
     long r = socket_new(family, type, protocol, &out[0]);
     if (r)
         return r;

@@ -28,12 +28,12 @@ static struct tgroup *next_group(struct tgroup *g)
 }
 
 /* It may also have died before it could take the mark: between the host's clone and alive_begin(). */
-static bool is_dead(const struct task *t)
+bool carrier_died(const struct task_core *t)
 {
-    u32 tid = atomic_load(&t->core.host_tid);
-    if (mutex_died(&t->core.alive))
+    u32 tid = atomic_load(&t->host_tid);
+    if (mutex_died(&t->alive))
         return true;
-    return !atomic_load_relaxed(&t->core.alive.word) && tid && !host_exists(t->core.host_pid ? t->core.host_pid : tid, tid);
+    return !atomic_load_relaxed(&t->alive.word) && tid && !host_exists(t->host_pid ? t->host_pid : tid, tid);
 }
 
 static struct task *find_dead_locked(void)
@@ -41,13 +41,15 @@ static struct task *find_dead_locked(void)
     struct task *t;
     for (struct tgroup *g = next_group(tgroup_find_locked(INIT_PID)); g; g = next_group(g))
         list_for_each(t, &g->tasks, tg_link)
-            if (is_dead(t))
+            if (carrier_died(&t->core))
                 return t;
     return NULL;
 }
 
 static bool may_hold_files(const struct task *t)
 {
+    if (atomic_load(&t->parked) != TASK_RUNS && !t->obeys) /* at the boundary of its call */
+        return false;
     if (t->core.in_kernel && atomic_load(&t->core.wake) != WAKE_SLEEPING)
         return true;
     for (u32 i = 0; i < t->core.waiter_count; i++)
@@ -66,6 +68,8 @@ static void reap(struct task *t)
     wait_finish(); /* its waiters: current_task() is t */
     futex_forget(t);
     vfork_release(t);
+    kfree(t->frozen);
+    t->frozen = NULL;
     mutex_lock(&tasklist_lock);
     t->files = NULL;
     t->fs = NULL;

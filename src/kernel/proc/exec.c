@@ -95,7 +95,7 @@ void exec_finish(struct task *t, struct exec_args *a)
     vfork_release(t);
     cpu_watch_start(t);
     if (e)
-        group_exit(9);
+        group_exit(SIGSEGV); /* as Linux, when there is no way back */
     r->nr = ~0ull;
     __asm__ volatile("wrfsbase %0; fninit; ldmxcsr %1" ::"r"(0ul), "m"(mxcsr));
 }

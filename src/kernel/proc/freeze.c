@@ -24,6 +24,7 @@ static KSTATE struct {
 } freeze;
 
 #define ORDER_NS 30000000000ull /* a task that takes longer is stuck */
+#define ORDER_LOOK_NS 100000000ull /* for one that was killed from outside */
 #define LEAVING_NS 200000000ull /* a carrier that leaves for longer was killed by the host meanwhile */
 
 static u8 *xsave_area(struct frozen *f) { return (u8 *)ALIGN_UP((u64)f->room, 64); }
@@ -63,7 +64,9 @@ static void obey(struct task *t)
     if (!t->freeze_order || t->freeze_order != atomic_load(&freeze.order))
         return;
     t->freeze_order = 0;
+    t->obeys = true;
     long r = freeze.fn(t);
+    t->obeys = false;
     if (r)
         freeze.result = r;
     atomic_sub(&freeze.undone, 1);
@@ -172,11 +175,34 @@ void freeze_end(void)
     raise_word();
 }
 
+/* Of those the order is waiting for. */
+static bool one_died(u32 order)
+{
+    struct task *t;
+    bool died = false;
+    mutex_lock(&tasklist_lock);
+    for (struct tgroup *g = tgroup_next_locked(2); g; g = tgroup_next_locked(g->tgid + 1))
+        list_for_each(t, &g->tasks, tg_link)
+            died |= (t->freeze_order == order || t->obeys) && carrier_died(&t->core);
+    mutex_unlock(&tasklist_lock);
+    return died;
+}
+
+static long await_order(u32 order)
+{
+    u64 now = host_clock(CLOCK_MONOTONIC), end = now + ORDER_NS;
+    for (u32 left; (left = atomic_load(&freeze.undone)); now = host_clock(CLOCK_MONOTONIC))
+        if (now >= end)
+            return -ETIMEDOUT;
+        else if (host_futex_wait(&freeze.undone, left, now + ORDER_LOOK_NS) == -ETIMEDOUT && one_died(order))
+            return -EOWNERDEAD;
+    return freeze.result;
+}
+
 long freeze_in_each_mm(long (*fn)(struct task *t))
 {
     struct task *t;
-    u32 count = 0, order = freeze.order + 1, left;
-    u64 deadline = host_clock(CLOCK_MONOTONIC) + ORDER_NS;
+    u32 count = 0, order = freeze.order + 1;
     mutex_lock(&tasklist_lock);
     for (struct tgroup *g = tgroup_next_locked(2); g; g = tgroup_next_locked(g->tgid + 1))
         list_for_each(t, &g->tasks, tg_link)
@@ -190,10 +216,10 @@ long freeze_in_each_mm(long (*fn)(struct task *t))
     atomic_store(&freeze.undone, count);
     atomic_store(&freeze.order, order);
     raise_word();
-    while ((left = atomic_load(&freeze.undone)))
-        if (host_futex_wait(&freeze.undone, left, deadline) == -ETIMEDOUT)
-            return -ETIMEDOUT;
-    return freeze.result;
+    long r = await_order(order);
+    if (r) /* those that come later have nothing to do */
+        atomic_store(&freeze.order, order + 1);
+    return r;
 }
 
 /* ---- calls that were cut short ---- */

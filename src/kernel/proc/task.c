@@ -109,6 +109,8 @@ struct task *task_alloc(struct task *like, struct tgroup *tg)
     if (like) {
         t->blocked = like->blocked;
         t->affinity = like->affinity;
+        t->personality = like->personality;
+        t->ioprio = like->ioprio;
         t->timerslack = t->timerslack_default = like->timerslack;
         if (!like->reset_on_fork) {
             t->nice = like->nice;

@@ -116,6 +116,7 @@ struct task {
     struct exec_args *exec; /* handed over to a spare stub */
     struct frozen *frozen; /* freeze.h, from here on */
     u32 parked, freeze_order;
+    bool obeys; /* works for an order while it is parked (proc/freeze.c) */
     bool moved; /* carried by another carrier than the one that parked it */
     u64 call_deadline, again_deadline;
     struct partial_call partial;
@@ -124,6 +125,7 @@ struct task {
     u64 affinity; /* 0: all */
     u64 timerslack, timerslack_default; /* ns; 0: 50 us. The default is what the parent had */
     int nice, policy;
+    u32 personality, ioprio;
     bool reset_on_fork;
 };
 
@@ -168,6 +170,7 @@ void siginfo_user(void *info, int sig, int code, u32 pid, u32 uid);
 
 /* Ends tasks whose host process was killed from outside (a limit's OOM killer, an administrator). Service thread. */
 void tasks_reap_dead(void);
+bool carrier_died(const struct task_core *t); /* killed from outside */
 
 /* Stubs (stub.c): host processes waiting for a task to carry. */
 /* init's service thread: makes idle ones up to that number. An error when there is none and none can be made. */

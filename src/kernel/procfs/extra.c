@@ -3,9 +3,11 @@
 
 #include "core/dframe.h"
 #include "core/kmalloc.h"
+#include "ipc/sysv.h"
 #include "mm/mm.h"
 
 #define TEXT(n, t) {.name = n, .perm = 0444, .kind = PK_FILE, .text = t}
+#define SHOW(n, f) {.name = n, .perm = 0444, .kind = PK_FILE, .show = f}
 #define LINK(n, t) {.name = n, .perm = 0777, .kind = PK_LINK, .text = t}
 
 /* One name space of each kind: the sandbox. */
@@ -27,10 +29,16 @@ long proc_show_vmstat(struct pnode *n, struct strbuf *sb)
     return 0;
 }
 
+static long show_sysv_msg(struct pnode *n, struct strbuf *sb) { return (void)n, sysv_show_msg(sb), 0; }
+static long show_sysv_sem(struct pnode *n, struct strbuf *sb) { return (void)n, sysv_show_sem(sb), 0; }
+static long show_sysv_shm(struct pnode *n, struct strbuf *sb) { return (void)n, sysv_show_shm(sb), 0; }
+
+const struct pentry proc_sysvipc_entries[] = {SHOW("msg", show_sysv_msg), SHOW("sem", show_sysv_sem), SHOW("shm", show_sysv_shm), {0}};
+
 const struct pentry proc_kernel_more[] = {
-    TEXT("shmmax", "18446744073692774399\n"), TEXT("shmall", "18446744073692774399\n"), TEXT("shmmni", "4096\n"),
-    TEXT("sem", "32000\t1024000000\t500\t32000\n"), TEXT("msgmax", "8192\n"), TEXT("msgmnb", "16384\n"),
-    TEXT("msgmni", "32000\n"), TEXT("perf_event_paranoid", "4\n"), TEXT("kptr_restrict", "2\n"),
+    TEXT("shmmax", "68719476736\n"), TEXT("shmall", "16777216\n"), TEXT("shmmni", "1024\n"), /* ipc/sysv_shm.c */
+    TEXT("sem", "32000\t1024000000\t500\t1024\n"), TEXT("msgmax", "8192\n"), TEXT("msgmnb", "16384\n"),
+    TEXT("msgmni", "1024\n"), TEXT("perf_event_paranoid", "4\n"), TEXT("kptr_restrict", "2\n"),
     TEXT("dmesg_restrict", "1\n"), TEXT("printk", "4\t4\t1\t7\n"), TEXT("tainted", "0\n"),
     TEXT("panic", "0\n"), TEXT("sched_rr_timeslice_ms", "100\n"), TEXT("sched_autogroup_enabled", "0\n"),
     TEXT("core_uses_pid", "0\n"), TEXT("io_uring_disabled", "2\n"), TEXT("unprivileged_bpf_disabled", "2\n"),
@@ -41,6 +49,19 @@ const struct pentry proc_vm_more[] = {
     TEXT("swappiness", "60\n"), TEXT("overcommit_ratio", "50\n"), TEXT("nr_hugepages", "0\n"),
     TEXT("dirty_ratio", "20\n"), TEXT("dirty_background_ratio", "10\n"), TEXT("vfs_cache_pressure", "100\n"),
     TEXT("min_free_kbytes", "67584\n"), TEXT("panic_on_oom", "0\n"),
+    {0},
+};
+
+static const struct pentry mqueue_entries[] = { /* sys/sys_mqueue.c */
+    TEXT("queues_max", "256\n"), TEXT("msg_max", "10\n"), TEXT("msg_default", "10\n"), TEXT("msgsize_max", "8192\n"),
+    TEXT("msgsize_default", "8192\n"),
+    {0},
+};
+
+const struct pentry proc_sys_fs_more[] = {
+    TEXT("pipe-user-pages-soft", "0\n"), TEXT("pipe-user-pages-hard", "0\n"), TEXT("lease-break-time", "45\n"),
+    TEXT("leases-enable", "0\n"), TEXT("protected_hardlinks", "0\n"), TEXT("protected_symlinks", "0\n"),
+    {.name = "mqueue", .perm = 0555, .kind = PK_DIR, .sub = mqueue_entries},
     {0},
 };
 

@@ -57,7 +57,8 @@ long pnode_mount(const char *fstype, u64 magic, const struct pentry *root, struc
 
 extern const struct pentry proc_pid_entries[], proc_tid_entries[], proc_root_entries[];
 long proc_show_vmstat(struct pnode *n, struct strbuf *sb);
-extern const struct pentry proc_ns_entries[], proc_kernel_more[], proc_vm_more[], proc_ipv4_entries[], proc_net_more[], proc_root_more[];
+extern const struct pentry proc_ns_entries[], proc_kernel_more[], proc_vm_more[], proc_ipv4_entries[], proc_net_more[], proc_root_more[],
+    proc_sysvipc_entries[], proc_sys_fs_more[];
 static inline const struct pentry *pentry_next(const struct pentry *e) /* of a table; e: NULL or a named entry */
 {
     if (e && !e->name)

@@ -101,8 +101,8 @@ static long show_status(struct pnode *n, struct strbuf *sb)
     sb_printf(sb, "\nNStgid:\t%u\nNSpid:\t%u\nNSpgid:\t%u\nNSsid:\t%u\n", n->pid, n->tid, t->tg->pgid, t->tg->sid);
     if (s != 'Z') {
         u64 kb = pages_of(t) * (PAGE_SIZE / 1024);
-        sb_printf(sb, "VmPeak:\t%8lu kB\nVmSize:\t%8lu kB\nVmLck:\t       0 kB\nVmHWM:\t%8lu kB\nVmRSS:\t%8lu kB\n", kb,
-                  kb, kb, kb);
+        sb_printf(sb, "VmPeak:\t%8lu kB\nVmSize:\t%8lu kB\nVmLck:\t%8lu kB\nVmHWM:\t%8lu kB\nVmRSS:\t%8lu kB\n", kb, kb,
+                  t->mm && !t->exited ? mm_locked(t->mm) / 1024 : 0, kb, kb);
         sb_printf(sb, "VmSwap:\t       0 kB\n");
     }
     sb_printf(sb, "Threads:\t%u\n", t->tg->live);
@@ -117,6 +117,16 @@ static long show_status(struct pnode *n, struct strbuf *sb)
     sb_printf(sb, "Mems_allowed:\t1\nMems_allowed_list:\t0\n");
     sb_printf(sb, "voluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n");
     return 0;
+}
+
+static long show_personality(struct pnode *n, struct strbuf *sb)
+{
+    mutex_lock(&tasklist_lock);
+    struct task *t = pnode_task_locked(n);
+    if (t)
+        sb_printf(sb, "%08x\n", t->personality);
+    mutex_unlock(&tasklist_lock);
+    return t ? 0 : -ESRCH;
 }
 
 static long show_stat(struct pnode *n, struct strbuf *sb)
@@ -593,7 +603,7 @@ static long show_fdinfo(struct pnode *n, struct strbuf *sb)
         SHOW("auxv", 0400, show_auxv), {.name = "mem", .perm = 0600, .kind = PK_MEM}, TEXT("oom_score", "666\n"),      \
         SHOW("smaps", 0444, show_smaps), SHOW("smaps_rollup", 0444, show_smaps_rollup), SHOW("io", 0400, show_io),     \
         TEXT("uid_map", "         0          0 4294967295\n"), TEXT("gid_map", "         0          0 4294967295\n"),     \
-        TEXT("setgroups", "allow\n"), TEXT("schedstat", "0 0 0\n"), TEXT("personality", "00000000\n"),               \
+        TEXT("setgroups", "allow\n"), TEXT("schedstat", "0 0 0\n"), SHOW("personality", 0400, show_personality),               \
         TEXT("cpuset", "/\n"), {.name = "coredump_filter", .perm = 0644, .kind = PK_FILE, .text = "00000033\n", .write = write_ignored}, TEXT("stack", ""), TEXT("oom_adj", "0\n"),     \
         {.name = "ns", .perm = 0511, .kind = PK_DIR, .sub = proc_ns_entries},                                          \
         TEXT("loginuid", "4294967295"), TEXT("sessionid", "4294967295"), TEXT("wchan", "0"),                           \

@@ -270,7 +270,7 @@ static const struct pentry inotify_entries[] = {
     TEXT("max_queued_events", "16384\n"), {0}};
 static const struct pentry sys_fs_entries[] = {
     SHOW("file-max", show_file_max), SHOW("nr_open", show_nr_open), SHOW("file-nr", show_file_nr), TEXT("pipe-max-size", "1048576\n"),
-    DIR("inotify", inotify_entries), {0},
+    DIR("inotify", inotify_entries), {.sub = proc_sys_fs_more},
 };
 static const struct pentry core_entries[] = {TEXT("somaxconn", "4096\n"), {0}};
 static const struct pentry sys_net_entries[] = {DIR("core", core_entries), DIR("ipv4", proc_ipv4_entries), {0}};
@@ -349,6 +349,7 @@ const struct pentry proc_root_entries[] = {
     TEXT("swaps", "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"),
     DIR("sys", sys_entries),
     DIR("net", net_entries),
+    DIR("sysvipc", proc_sysvipc_entries),
     SHOW("vmstat", proc_show_vmstat),
     {.sub = proc_root_more},
 };

@@ -3,7 +3,8 @@
  * A parked task of each address space makes the plan - what each mapping holds and where its original lies - and forks its stub. The
  * copy (the twin) has the frozen memory while the sandbox goes on; it gets the page file from the broker (FD_DUMP), writes what differs from
  * zeroes, from the mapped file and from the lower levels, and ends. The twin shares K with the running sandbox: it takes no lock but
- * that of broker_call, allocates nothing there, and looks at nothing that can change. It is told from other tasks by having no group.
+ * that of broker_call, allocates nothing there, and looks at nothing that can change. It is told from other tasks by having no group. One
+ * that is killed from outside is noticed by its mark of life, as tasks are (proc/dead.c), and the order fails.
  *
  * What is stored of a private mapping: anonymous: pages that are resident (mincore) or that a lower level has for this address, and not
  * zero; where pages of the snapshot were moved to other addresses, all are looked at. Of an image or a file in memory: pages that differ
@@ -140,7 +141,7 @@ static long plan_file(const struct vma *v)
         if (r)
             return r;
         if (f->ops->unmap)
-            f->ops->unmap(f);
+            f->ops->unmap(f, false);
         u64 n = MIN(end - at, x.size);
         if (!n)
             return -EIO;
@@ -404,12 +405,19 @@ static long write_all(void)
     return table && write_head(&w, table) && (!size || host_dump(w.extents, size, table) == (long)size) ? 0 : -ENOSPC;
 }
 
+static noreturn_fn void twin_ended(struct task *twin)
+{
+    atomic_store(&twin->core.host_tid, 0);
+    alive_end(&twin->core.alive);
+    host_exit_process(0);
+}
+
 /* Somebody has cut one of the lower levels. */
 void dump_fault(u64 addr)
 {
     struct task *t = this_carrier()->task;
     if (addr - BASE_WINDOW < DUMP_WINDOW - BASE_WINDOW && t && !t->tg)
-        host_exit_process(0);
+        twin_ended(t);
 }
 
 static noreturn_fn void twin_main(struct task *twin)
@@ -418,13 +426,14 @@ static noreturn_fn void twin_main(struct task *twin)
     c->tid = twin->core.host_tid;
     c->task = twin;
     robust_begin(c);
+    alive_begin(&twin->core.alive);
     struct broker_args open = {.op = WIRE_DUMP_OPEN, .arg = {plan()->number}};
     long r = broker_call(&open);
     if (!r)
         r = write_all();
     struct broker_args done = {.op = WIRE_DUMPED, .arg = {plan()->number, (u64)-r}};
     broker_call(&done);
-    host_exit_process(0);
+    twin_ended(twin);
 }
 
 /* ---- the order ---- */
@@ -447,8 +456,24 @@ static struct task *twin_task(void)
     if (!dumps.twin[i])
         dumps.twin[i] = knew(struct task);
     if (dumps.twin[i])
-        dumps.twin[i]->core.host_tid = 0;
+        memset(&dumps.twin[i]->core, 0, sizeof(struct task_core));
     return dumps.twin[i];
+}
+
+void dump_reset(void) { dumps.used = 0; }
+
+void dump_look(void)
+{
+    for (u32 i = 0; i < MIN(dumps.used, TWINS); i++) {
+        struct task *twin = dumps.twin[i];
+        u32 tid = twin ? atomic_load(&twin->core.host_tid) : 0;
+        if (!tid || !carrier_died(&twin->core))
+            continue;
+        twin->core.host_tid = 0;
+        broker_call_forget(tid);
+        struct broker_args a = {.op = WIRE_DUMPED, .arg = {dumps.number, EOWNERDEAD}};
+        broker_call(&a);
+    }
 }
 
 static struct mm_base find_base(struct mm *mm)

@@ -17,7 +17,7 @@
 #include "wire/view.h"
 #include <linux/time.h>
 
-#define LOOK_AGAIN_NS 20000000ull /* whoever parks or ends wakes us; one that is killed from outside does not */
+#define LOOK_AGAIN_NS 20000000ull /* whoever parks or ends wakes us */
 #define CLOCK_SLACK_NS 1000000000ull /* less is the adjustment of clocks */
 
 static KSTATE struct {
@@ -144,6 +144,7 @@ void snapshot_reset(void)
 {
     state.paused = state.asked = false;
     freeze_reset();
+    dump_reset();
     broker_call_reset();
     stubs_reset();
     streams_reset();

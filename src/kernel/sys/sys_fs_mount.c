@@ -55,7 +55,7 @@ SYSCALL5(mount, uptr, source, uptr, target, uptr, type, u64, flags, uptr, data)
         r = strncpy_from_user(options, data, sizeof(options));
     if (r >= 0) {
         if (flags & MS_REMOUNT) {
-            r = p.dentry == p.mnt->root ? 0 : -EINVAL;
+            r = p.dentry != p.mnt->root ? -EINVAL : !(flags & (MS_RDONLY | MS_BIND)) && p.mnt->sb->flags & MS_RDONLY ? -EROFS : 0;
             if (!r)
                 p.mnt->flags = (p.mnt->flags & ~(u32)FLAGS_KEPT) | ((u32)flags & FLAGS_KEPT);
         } else if (flags & MS_BIND) {

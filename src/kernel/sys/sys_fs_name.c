@@ -261,7 +261,7 @@ SYSCALL2(getcwd, uptr, buf, u64, size)
     if (!(atomic_load(&p.dentry->flags) & D_HASHED) && p.dentry->parent != p.dentry && p.dentry != p.mnt->root) {
         r = -ENOENT;
     } else {
-        char *at = path_text(&p, text, PATH_LEN_MAX);
+        char *at = path_text_cwd(&p, text, PATH_LEN_MAX);
         r = IS_ERR(at) ? PTR_ERR(at) : (long)strlen(at) + 1;
         if (r > 0 && (u64)r > size)
             r = -ERANGE;

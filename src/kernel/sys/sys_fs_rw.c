@@ -500,9 +500,15 @@ SYSCALL1(syncfs, int, fd)
 
 SYSCALL4(sync_file_range, int, fd, s64, off, s64, size, u32, flags)
 {
-    if ((flags & ~7u) || off < 0 || size < 0)
+    if ((flags & ~7u) || off < 0 || size < 0 || off + size < off)
         return -EINVAL;
-    return sync_fd(fd, true);
+    struct file *f = fd_get(fd);
+    if (!f)
+        return -EBADF;
+    u32 mode = f->inode->mode;
+    long r = f->mode & FMODE_PATH ? -EBADF : S_ISREG(mode) || S_ISBLK(mode) || S_ISDIR(mode) || S_ISLNK(mode) ? 0 : -ESPIPE;
+    file_put(f);
+    return r ? r : sync_fd(fd, true);
 }
 
 static long advice(int fd)

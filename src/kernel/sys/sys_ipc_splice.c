@@ -187,12 +187,19 @@ static long vmsplice_out(struct file *f, struct uio *u, void *buf, bool nonblock
 
 static long vmsplice_in(struct file *f, struct uio *u, void *buf, bool nonblock)
 {
-    long n = u->resid ? pipe_take(f, buf, MIN(u->resid, (u64)CHUNK), nonblock) : 0;
+    long done = 0;
 
-    if (n <= 0)
-        return n;
-    long r = uio_write_to(u, buf, (u64)n);
-    return r < 0 ? r : n;
+    while (u->resid) {
+        long n = pipe_take(f, buf, MIN(u->resid, (u64)CHUNK), nonblock || done);
+        if (n > 0) {
+            long r = uio_write_to(u, buf, (u64)n);
+            n = r < 0 ? r : n;
+        }
+        if (n <= 0)
+            return done ? done : n;
+        done += n;
+    }
+    return done;
 }
 
 SYSCALL4(vmsplice, s32, fd, uptr, iov, u64, count, u32, flags)

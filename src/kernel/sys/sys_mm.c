@@ -6,6 +6,7 @@
 #include "base/string.h"
 #include "core/current.h"
 #include "core/uaccess.h"
+#include "host/host.h"
 #include "mm/mm.h"
 #include "sys/syscall.h"
 #include "vfs/mount.h"
@@ -106,6 +107,21 @@ SYSCALL3(msync, u64, addr, u64, size, int, flags)
     return mm_covered(mm, addr, end - addr) ? 0 : -ENOMEM;
 }
 
+/* Of files the guest is told that all is there: what the host has of them in memory shows what others do. */
+static void residency(struct mm *mm, u64 addr, u64 pages, u8 *there)
+{
+    memset(there, 1, pages);
+    mm_lock(mm);
+    for (u32 i = vma_lower(mm, addr); i < mm->count && mm->vmas[i].start < addr + pages * PAGE_SIZE; i++) {
+        const struct vma *v = &mm->vmas[i];
+        u64 from = MAX(v->start, addr), to = MIN(v->end, addr + pages * PAGE_SIZE);
+        u8 *out = there + ((from - addr) >> PAGE_SHIFT);
+        if (!v->map && !(v->flags & (VM_BASE | VM_LOCKED)) && host_mincore(from, to - from, out))
+            memset(out, 1, (to - from) >> PAGE_SHIFT);
+    }
+    mm_unlock(mm);
+}
+
 SYSCALL3(mincore, u64, addr, u64, size, u64, vec)
 {
     u64 end;
@@ -116,15 +132,13 @@ SYSCALL3(mincore, u64, addr, u64, size, u64, vec)
         return r;
     if (!mm_covered(current_mm(), addr, end - addr))
         return -ENOMEM;
-    /* Residency on the host is not shown to guests: mapped memory counts as resident. */
-    u8 ones[256];
-    memset(ones, 1, sizeof(ones));
-    for (u64 n = (end - addr) >> PAGE_SHIFT; n;) {
-        u64 k = MIN(n, sizeof(ones));
-        if (copy_to_user(vec, ones, k))
+    u8 there[256];
+    for (u64 n; addr < end; addr += n << PAGE_SHIFT) {
+        n = MIN((end - addr) >> PAGE_SHIFT, sizeof(there));
+        residency(current_mm(), addr, n, there);
+        if (copy_to_user(vec, there, n))
             return -EFAULT;
-        vec += k;
-        n -= k;
+        vec += n;
     }
     return 0;
 }

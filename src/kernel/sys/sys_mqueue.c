@@ -2,13 +2,17 @@
  * these is left. Messages: highest priority first, then in the order of arrival.
  *
  * Locks: mq_lock guards the list of names and the counts of references, queue->lock the rest; mq_lock > queue->lock; tasklist_lock is
- * taken (to notify) without either. Not there: SIGEV_THREAD notification, the mqueue file system. */
+ * taken (to notify) without either. Not there: the mqueue file system.
+ *
+ * SIGEV_THREAD: a C library makes a netlink socket, in which a thread of its own waits for the cookie given to mq_notify; its last byte says
+ * what has happened. */
 #include "base/string.h"
 #include "core/kmalloc.h"
 #include "core/kstate.h"
 #include "core/uaccess.h"
 #include "host/host.h"
 #include "ipc/poll.h"
+#include "net/sock.h"
 #include "proc/task.h"
 #include "sys/syscall.h"
 #include "vfs/fs_info.h"
@@ -28,6 +32,8 @@
 #define HARD_COUNT 65536
 #define HARD_SIZE (16l << 20)
 #define NS 1000000000ull
+#define COOKIE_SIZE 32
+enum { COOKIE_WOKEN = 1, COOKIE_REMOVED = 2 };
 
 struct message {
     struct list link;
@@ -46,11 +52,13 @@ struct mqueue {
     u64 bytes;
     struct list messages;
     struct waitq wait;
-    struct {
-        struct tgroup *tg; /* compared, and found again by its id before use */
+    struct tell {
+        struct tgroup *tg; /* compared, and found again by its id before use; NULL: nobody is registered */
         u32 tgid;
         int notify, signo;
         u64 value;
+        struct file *socket; /* SIGEV_THREAD; referenced */
+        u8 cookie[COOKIE_SIZE];
     } tell;
 };
 
@@ -69,6 +77,8 @@ static void queue_put_locked(struct mqueue *q)
         return;
     list_for_each(m, &q->messages, link)
         kfree(m);
+    if (q->tell.socket) /* the process was killed from outside: nobody withdrew it */
+        file_put(q->tell.socket);
     queue_count--;
     kfree(q);
 }
@@ -80,6 +90,34 @@ static struct mqueue *find_locked(const char *name)
         if (!strcmp(q->name, name))
             return q;
     return NULL;
+}
+
+/* The registration, which is none any more. q->lock held; the caller ends it without. */
+static struct tell tell_take_locked(struct mqueue *q)
+{
+    struct tell t = q->tell;
+    memset(&q->tell, 0, sizeof(q->tell));
+    return t;
+}
+
+static void tell_end(struct tell *t, u8 why)
+{
+    if (!t->socket)
+        return;
+    t->cookie[COOKIE_SIZE - 1] = why;
+    netlink_tell(t->socket, t->cookie, COOKIE_SIZE); /* a full socket loses it, as on Linux */
+    file_put(t->socket);
+}
+
+/* The calling process is not told any more. */
+static void tell_withdraw(struct mqueue *q)
+{
+    struct tell t = {0};
+    mutex_lock(&q->lock);
+    if (q->tell.tg == current_task()->tg)
+        t = tell_take_locked(q);
+    mutex_unlock(&q->lock);
+    tell_end(&t, COOKIE_REMOVED);
 }
 
 /* ---- the file ---- */
@@ -111,11 +149,7 @@ static long mq_read(struct file *f, struct uio *u, u64 *pos) /* its state as a l
 
 static long mq_flush(struct file *f) /* closing any descriptor ends the process's registration */
 {
-    struct mqueue *q = f->priv;
-    mutex_lock(&q->lock);
-    if (q->tell.tg == current_task()->tg)
-        q->tell.tg = NULL;
-    mutex_unlock(&q->lock);
+    tell_withdraw(f->priv);
     return 0;
 }
 
@@ -308,19 +342,16 @@ static void notify(struct mqueue *q)
 {
     int info[32] = {0};
     mutex_lock(&q->lock);
-    struct tgroup *tg = q->tell.tg;
-    u32 tgid = q->tell.tgid;
-    int signo = q->tell.notify == SIGEV_SIGNAL ? q->tell.signo : 0;
-    u64 value = q->tell.value;
-    q->tell.tg = NULL;
+    struct tell t = tell_take_locked(q);
     mutex_unlock(&q->lock);
-    if (!tg || !signo)
+    tell_end(&t, COOKIE_WOKEN);
+    if (!t.tg || t.notify != SIGEV_SIGNAL || !t.signo)
         return;
-    siginfo_user(info, signo, SI_MESGQ, current_tgid(), current_cred()->uid);
-    memcpy(&info[6], &value, 8);
+    siginfo_user(info, t.signo, SI_MESGQ, current_tgid(), current_cred()->uid);
+    memcpy(&info[6], &t.value, 8);
     mutex_lock(&tasklist_lock);
-    if (tgroup_find_locked(tgid) == tg)
-        signal_send_locked(tg, NULL, signo, info);
+    if (tgroup_find_locked(t.tgid) == t.tg)
+        signal_send_locked(t.tg, NULL, t.signo, info);
     mutex_unlock(&tasklist_lock);
 }
 
@@ -400,37 +431,65 @@ SYSCALL5(mq_timedreceive, int, fd, uptr, msg, u64, size, uptr, uprio, uptr, ts)
     return r;
 }
 
+/* struct sigevent of the ABI, as far as it is used */
+struct event {
+    u64 value;
+    int signo, notify;
+};
+
+/* What the caller wants: without tg. */
+static long tell_import(uptr uevent, struct tell *t)
+{
+    struct event e;
+    if (copy_from_user(&e, uevent, sizeof(e)))
+        return -EFAULT;
+    *t = (struct tell){.notify = e.notify, .signo = e.signo, .value = e.value};
+    switch (e.notify) {
+    case SIGEV_NONE:
+        return 0;
+    case SIGEV_SIGNAL:
+        return e.signo < 0 || e.signo > 64 ? -EINVAL : 0;
+    case SIGEV_THREAD:
+        if (copy_from_user(t->cookie, e.value, COOKIE_SIZE))
+            return -EFAULT;
+        t->socket = fd_get(e.signo);
+        if (!t->socket)
+            return -EBADF;
+        if (file_is_netlink(t->socket))
+            return 0;
+        long r = file_sock(t->socket) ? -EINVAL : -ENOTSOCK;
+        file_put(t->socket);
+        return r;
+    }
+    return -EINVAL;
+}
+
 SYSCALL2(mq_notify, int, fd, uptr, uevent)
 {
-    struct {
-        u64 value;
-        int signo, notify;
-    } e = {0};
-    if (uevent && copy_from_user(&e, uevent, sizeof(e)))
-        return -EFAULT;
-    if (uevent && ((e.notify != SIGEV_NONE && e.notify != SIGEV_SIGNAL) ||
-                   (e.notify == SIGEV_SIGNAL && (e.signo < 0 || e.signo > 64))))
-        return -EINVAL;
+    struct tell t = {0};
+    long r = uevent ? tell_import(uevent, &t) : 0;
+    if (r)
+        return r;
     struct file *f = mq_get(fd);
-    if (!f)
+    if (!f) {
+        if (t.socket)
+            file_put(t.socket);
         return -EBADF;
-    struct mqueue *q = f->priv;
-    struct tgroup *me = current_task()->tg;
-    long r = 0;
-    mutex_lock(&q->lock);
-    if (!uevent) {
-        if (q->tell.tg == me)
-            q->tell.tg = NULL;
-    } else if (q->tell.tg) {
-        r = -EBUSY;
-    } else {
-        q->tell.tg = me;
-        q->tell.tgid = me->tgid;
-        q->tell.notify = e.notify;
-        q->tell.signo = e.signo;
-        q->tell.value = e.value;
     }
-    mutex_unlock(&q->lock);
+    struct mqueue *q = f->priv;
+    if (uevent) {
+        t.tg = current_task()->tg;
+        t.tgid = t.tg->tgid;
+        mutex_lock(&q->lock);
+        r = q->tell.tg ? -EBUSY : 0;
+        if (!r)
+            q->tell = t;
+        mutex_unlock(&q->lock);
+        if (r && t.socket)
+            file_put(t.socket);
+    } else {
+        tell_withdraw(q);
+    }
     file_put(f);
     return r;
 }

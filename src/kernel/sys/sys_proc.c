@@ -153,6 +153,10 @@ SYSCALL2(arch_prctl, int, code, u64, addr)
     case 0x1003: /* ARCH_GET_FS */
         __asm__ volatile("rdfsbase %0" : "=r"(fs));
         return put_user(fs, addr);
+    case 0x1011: /* ARCH_GET_CPUID: it never faults */
+        return 1;
+    case 0x1012: /* ARCH_SET_CPUID */
+        return -ENODEV;
     case 0x1001: /* ARCH_SET_GS: the kernel's own; see docs/COMPAT.md */
         return -EPERM;
     }
@@ -204,6 +208,12 @@ SYSCALL5(prctl, int, op, u64, a, u64, b, u64, c, u64, d)
         return t->timerslack ? (long)t->timerslack : 50000;
     case PR_SET_THP_DISABLE:
         return 0;
+    case PR_GET_TSC: {
+        int v = PR_TSC_ENABLE;
+        return put_user(v, a);
+    }
+    case PR_SET_TSC: /* it can be read always */
+        return a == PR_TSC_ENABLE ? 0 : -EINVAL;
     }
     return -EINVAL;
 }
@@ -253,5 +263,14 @@ SYSCALL3(getrandom, uptr, buf, u64, size, u32, flags)
     return (long)done;
 }
 
-SYSCALL1(personality, u32, p) { return p == ~0u || p == 0 ? 0 : -EINVAL; }
+/* Kept for those who ask; addresses are laid out the same way each time as it is. */
+SYSCALL1(personality, u32, p)
+{
+    struct task *t = current_task();
+    u32 old = t->personality;
+    if (p != ~0u)
+        t->personality = p;
+    return old;
+}
+
 SYSCALL2(sethostname, uptr, name, int, len) { return name && len >= 0 && len <= 64 ? -EPERM : -EINVAL; }

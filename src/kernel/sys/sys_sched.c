@@ -243,17 +243,60 @@ SYSCALL2(getpriority, int, which, u32, who)
     return r;
 }
 
-SYSCALL2(ioprio_get, int, which, int, who)
+/* ---- I/O priorities: kept only (ioprio_set(2)) ---- */
+
+enum { IOPRIO_NONE, IOPRIO_RT, IOPRIO_BE, IOPRIO_IDLE };
+#define IOPRIO_LEVELS 8
+
+static u32 ioprio_class(u32 prio) { return prio >> 13; }
+
+/* The more urgent one: a lower class, or level; none counts as the middle of best effort. */
+static u32 ioprio_best(u32 a, u32 b)
 {
-    (void)who;
-    return which < 1 || which > 3 ? -EINVAL : 0; /* class none: as nice says */
+    u32 normal = IOPRIO_BE << 13 | IOPRIO_LEVELS / 2;
+    a = ioprio_class(a) == IOPRIO_NONE ? normal : a;
+    b = ioprio_class(b) == IOPRIO_NONE ? normal : b;
+    return MIN(a, b);
 }
 
-SYSCALL3(ioprio_set, int, which, int, who, int, prio)
+/* which: as of getpriority(2), from 1 on. */
+SYSCALL2(ioprio_get, int, which, u32, who)
 {
-    (void)who;
-    int class = prio >> 13;
-    return which < 1 || which > 3 || class > 3 || (prio & 0x1fff) > 7 ? -EINVAL : class == 1 && !capable(CAP_SYS_NICE) ? -EPERM : 0;
+    if (--which < 0 || which > PRIO_USER)
+        return -EINVAL;
+    who = default_who(which, who);
+    long r = -ESRCH;
+    struct task *t;
+    mutex_lock(&tasklist_lock);
+    for (struct tgroup *g = tgroup_next_locked(1); g; g = tgroup_next_locked(g->tgid + 1))
+        list_for_each(t, &g->tasks, tg_link)
+            if (selected(t, which, who))
+                r = r < 0 ? (long)t->ioprio : (long)ioprio_best((u32)r, t->ioprio);
+    mutex_unlock(&tasklist_lock);
+    return r;
+}
+
+SYSCALL3(ioprio_set, int, which, u32, who, u32, prio)
+{
+    u32 class = ioprio_class(prio), level = prio & (IOPRIO_LEVELS - 1); /* hints are in between */
+    if (--which < 0 || which > PRIO_USER || class > IOPRIO_IDLE || (class == IOPRIO_NONE && level))
+        return -EINVAL;
+    if (class == IOPRIO_RT && !capable(CAP_SYS_NICE) && !capable(CAP_SYS_ADMIN))
+        return -EPERM;
+    who = default_who(which, who);
+    long r = -ESRCH;
+    struct task *t;
+    mutex_lock(&tasklist_lock);
+    for (struct tgroup *g = tgroup_next_locked(1); g; g = tgroup_next_locked(g->tgid + 1))
+        list_for_each(t, &g->tasks, tg_link)
+            if (selected(t, which, who)) {
+                long e = may_change(t) ? 0 : -EPERM;
+                if (!e)
+                    t->ioprio = prio;
+                r = r == -ESRCH || e ? e : r;
+            }
+    mutex_unlock(&tasklist_lock);
+    return r;
 }
 
 SYSCALL3(getcpu, uptr, cpu, uptr, node, uptr, unused)

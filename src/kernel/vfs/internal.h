@@ -34,6 +34,7 @@
 #define FSN_DELETE 512u
 #define FSN_DELETE_SELF 1024u
 #define FSN_MOVE_SELF 2048u
+#define FSN_UNLINKED 0x04000000u /* IN_EXCL_UNLINK: of a file whose name is gone */
 #define FSN_ISDIR 0x40000000u
 
 /* ---- user path names ---- */

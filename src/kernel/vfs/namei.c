@@ -589,12 +589,14 @@ static char *prepend(char *at, const char *buf, const char *s, size_t len)
     return at;
 }
 
-static char *text_once(const struct path *p, const struct path *root, char *buf, size_t size)
+/* *reached: root was met on the way up. */
+static char *text_once(const struct path *p, const struct path *root, char *buf, size_t size, bool *reached)
 {
     struct dentry *d = p->dentry;
     struct mount *m = p->mnt;
     char *at = buf + size - 1;
     *at = 0;
+    *reached = false;
     if (d->flags & D_ANON) {
         at = prepend(at, buf, d->name, d->len);
         return at ? at : ERR_PTR(-ENAMETOOLONG);
@@ -603,7 +605,8 @@ static char *text_once(const struct path *p, const struct path *root, char *buf,
         at = prepend(at, buf, " (deleted)", 10);
     char *end = at;
     for (u32 guard = 0; at && guard < 8192; guard++) {
-        if (d == root->dentry && m == root->mnt)
+        *reached = d == root->dentry && m == root->mnt;
+        if (*reached)
             break;
         if (d == m->root) {
             if (m->parent == m)
@@ -623,18 +626,37 @@ static char *text_once(const struct path *p, const struct path *root, char *buf,
     return at ? at : ERR_PTR(-ENAMETOOLONG);
 }
 
-char *path_text_from(const struct path *p, const struct path *root, char *buf, size_t size)
+static char *text_until(const struct path *p, const struct path *root, char *buf, size_t size, bool *reached)
 {
     for (;;) {
         u64 s = atomic_load(&dcache_seq);
         if (!(s & 1)) {
-            char *at = text_once(p, root, buf, size);
+            char *at = text_once(p, root, buf, size, reached);
             __atomic_thread_fence(__ATOMIC_SEQ_CST);
             if (s == atomic_load(&dcache_seq))
                 return at;
         }
         cpu_relax();
     }
+}
+
+char *path_text_from(const struct path *p, const struct path *root, char *buf, size_t size)
+{
+    bool reached;
+    return text_until(p, root, buf, size, &reached);
+}
+
+char *path_text_cwd(const struct path *p, char *buf, size_t size)
+{
+    static const char away[] = "(unreachable)";
+    struct path root;
+    bool reached;
+    fs_info_root(current_fs(), &root);
+    char *at = text_until(p, &root, buf, size, &reached);
+    path_put(&root);
+    if (!IS_ERR(at) && !reached)
+        at = prepend(at, buf, away, sizeof(away) - 1) ?: ERR_PTR(-ENAMETOOLONG);
+    return at;
 }
 
 char *path_text(const struct path *p, char *buf, size_t size)

@@ -115,6 +115,8 @@ void notify_path(const struct path *p, u32 mask)
         return;
     if (S_ISDIR(i->mode))
         mask |= FSN_ISDIR;
+    if (!(atomic_load_relaxed(&d->flags) & (D_HASHED | D_ANON)) && parent != d)
+        mask |= FSN_UNLINKED;
     struct qstr name = {d->name, d->len, d->hash};
     hooks.fsnotify(parent != d ? parent->inode : NULL, &name, i, mask, 0);
 }

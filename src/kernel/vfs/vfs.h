@@ -204,7 +204,7 @@ struct file_ops {
      * must keep that place until unmap() has been called as often as map(): i.e. mapped windows do not move. `write_shared`: a
      * shared mapping that may be written. NULL: -ENODEV. */
     long (*map)(struct file *f, u64 off, u64 max, bool shared, bool write_shared, struct map_extent *out);
-    void (*unmap)(struct file *f);
+    void (*unmap)(struct file *f, bool write_shared);
     /* Executable views: the view entry of this file, or -ENOENT. view_fd: slot of its container. make: the file is about to be
      * executed: a view that can be had soon is worth waiting for. */
     long (*view)(struct file *f, bool make, struct view_entry *out, int *view_fd);
@@ -263,6 +263,7 @@ struct file *file_open_exec(struct path *p); /* a regular file to execute: the r
 struct file *file_open(int dirfd, const char *name, u32 flags, u32 mode);
 /* Absolute text of a path as seen from the current root; returns a pointer inside buf or an error pointer. */
 char *path_text(const struct path *p, char *buf, size_t size);
+char *path_text_cwd(const struct path *p, char *buf, size_t size); /* getcwd: says when the root directory is not above */
 long vfs_mknod(int dirfd, const char *name, u32 mode, u64 rdev, struct inode **out); /* AF_UNIX bind */
 #define MAY_EXEC 1u
 #define MAY_WRITE 2u

@@ -4,9 +4,13 @@
  * The super block is made on first use and shared by all its mounts, so dev_create() works before and after it is mounted. */
 #include "fs/dev/dev.h"
 
+#include <linux/capability.h>
+#include <linux/random.h>
+
 #include "base/string.h"
 #include "core/kstate.h"
 #include "core/random.h"
+#include "core/uaccess.h"
 #include "fs/tmpfs/tmpfs.h"
 #include "vfs/hooks.h"
 
@@ -16,6 +20,7 @@ static const char mem_name[] = "mem";
 
 
 #define MEM_MAJOR 1u
+#define POOL_BITS 256 /* what a seeded generator says it has: random(4) */
 enum { MEM_NULL = 3, MEM_ZERO = 5, MEM_FULL = 7, MEM_RANDOM = 8, MEM_URANDOM = 9 };
 
 static KSTATE struct super_block *dev_sb;
@@ -83,11 +88,16 @@ static long mem_llseek(struct file *f, s64 off, int whence)
 
 static long mem_ioctl(struct file *f, u32 cmd, u64 arg)
 {
-    (void)arg;
     u32 minor = minor_of(f);
     if (minor != MEM_RANDOM && minor != MEM_URANDOM)
         return -ENOTTY;
-    return cmd == 0x5203 || cmd == 0x5204 || cmd == 0x5207 ? 0 : -EINVAL; /* RNDADDENTROPY ..., all harmless */
+    switch (cmd) {
+    case RNDGETENTCNT:
+        return put_user((int)POOL_BITS, arg);
+    case RNDADDTOENTCNT: case RNDADDENTROPY: case RNDZAPENTCNT: case RNDCLEARPOOL: case RNDRESEEDCRNG: /* nothing comes of them */
+        return capable(CAP_SYS_ADMIN) ? 0 : -EPERM;
+    }
+    return -EINVAL;
 }
 
 /* /dev/zero: MAP_SHARED gives shared zero pages, MAP_PRIVATE anonymous ones; fd -1 says: anonymous. */
@@ -101,8 +111,9 @@ static long mem_map(struct file *f, u64 off, u64 max, bool shared, bool write_sh
     return 0;
 }
 
-static void mem_unmap(struct file *f)
+static void mem_unmap(struct file *f, bool write_shared)
 {
+    (void)write_shared;
     (void)f;
 }
 

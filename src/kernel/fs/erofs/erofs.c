@@ -127,8 +127,9 @@ static long file_map(struct file *f, u64 off, u64 max, bool shared, bool write_s
     return 0;
 }
 
-static void file_unmap(struct file *f)
+static void file_unmap(struct file *f, bool write_shared)
 {
+    (void)write_shared;
     (void)f;
 }
 

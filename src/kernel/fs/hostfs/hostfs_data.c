@@ -570,8 +570,9 @@ static long host_map(struct file *f, u64 off, u64 max, bool shared, bool write_s
     return r;
 }
 
-static void host_unmap(struct file *f)
+static void host_unmap(struct file *f, bool write_shared)
 {
+    (void)write_shared;
     struct host_inode *h = host_of(f->inode);
     mutex_lock(&h->i.lock);
     if (h->write_mapped)

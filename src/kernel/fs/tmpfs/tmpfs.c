@@ -271,12 +271,9 @@ long shmem_seals(struct file *f, bool add, u32 seals)
     long r = 0;
     mutex_lock(&i->lock);
     struct tmp_inode *t = tmp_of(i);
-    bool mapped = false;
-    for (u32 n = 0; t->map_count && n < t->ext_count; n++)
-        mapped |= t->ext[n].raw;
     if (!(i->flags & INODE_SEALABLE) || (i->seals & F_SEAL_SEAL))
         r = -EPERM;
-    else if ((seals & F_SEAL_WRITE) && !(i->seals & F_SEAL_WRITE) && mapped)
+    else if ((seals & F_SEAL_WRITE) && !(i->seals & F_SEAL_WRITE) && t->write_maps)
         r = -EBUSY;
     else
         i->seals |= seals;

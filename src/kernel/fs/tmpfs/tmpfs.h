@@ -34,6 +34,7 @@ struct tmp_inode {
             struct tmp_extent *ext;
             u32 ext_count, ext_cap;
             u32 map_count; /* outstanding map() calls: windows do not move */
+            u32 write_maps; /* of these, shared and writable */
             u64 pages; /* charged */
         };
         struct { /* directories; i.lock */

@@ -481,6 +481,7 @@ static long tmp_map(struct file *f, u64 off, u64 max, bool shared, bool write_sh
         out->off = e->d_off + (off - e->off);
         out->size = MIN(PAGE_UP(max), e->size - (off - e->off));
         t->map_count++;
+        t->write_maps += write_shared;
         if (write_shared)
             e->raw = true;
     }
@@ -488,11 +489,12 @@ static long tmp_map(struct file *f, u64 off, u64 max, bool shared, bool write_sh
     return r;
 }
 
-static void tmp_unmap(struct file *f)
+static void tmp_unmap(struct file *f, bool write_shared)
 {
     struct tmp_inode *t = tmp_of(f->inode);
     mutex_lock(&t->i.lock);
     t->map_count--;
+    t->write_maps -= write_shared;
     mutex_unlock(&t->i.lock);
 }
 
