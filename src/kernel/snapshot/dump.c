@@ -54,6 +54,7 @@ struct piece { /* of a mapping, with one kind of original */
 
 struct plan {
     u32 count, number; /* number: the order */
+    u32 index; /* of the address space in the page file */
     u64 how; /* DUMP_* */
     struct mm *mm;
     struct mm_base base; /* of the uppermost page file; mm NULL: there is none for this address space */
@@ -64,7 +65,7 @@ struct plan {
 struct shared {
     u64 what, size; /* as in_pack() has it */
     u64 off; /* in the page file */
-    u32 written; /* or about to be */
+    u32 unwritten; /* the order, until a twin of it comes to write it: one of an order that was given up may still be there */
 };
 
 /* In K: what a twin's kernel code needs to call itself a task. */
@@ -72,7 +73,7 @@ static KSTATE_LARGE struct {
     u32 number; /* the order */
     u64 how;    /* DUMP_* */
     u32 used;
-    u32 count, written; /* address spaces there are; whose tables are written, or about to be */
+    u32 count, planned; /* address spaces */
     struct task *twin[TWINS];
     u64 pages; /* bytes of the page file given away, behind its head */
     struct mutex lock; /* of shared[]; the innermost */
@@ -121,7 +122,7 @@ static void share_piece(struct piece *p, u64 what)
     if (i == dumps.shared_count && i < SHARED) {
         u64 off = page_alloc(size / PAGE_SIZE);
         if (off)
-            dumps.shared[dumps.shared_count++] = (struct shared){what, size, off, 0};
+            dumps.shared[dumps.shared_count++] = (struct shared){what, size, off, plan()->number};
     }
     if (i < dumps.shared_count)
         p->shared = i + 1;
@@ -287,7 +288,7 @@ static bool write_shared(struct writer *w, const struct piece *p)
 {
     struct shared *s = &dumps.shared[p->shared - 1];
     w->piece = p;
-    return atomic_xchg(&s->written, 1) || write_pages(w, p->start, page_count(p), s->off);
+    return !atomic_cas(&s->unwritten, plan()->number, 0u) || write_pages(w, p->start, page_count(p), s->off);
 }
 
 enum page_kind { PAGE_AS_MAPPED, PAGE_LOWER, PAGE_NEW };
@@ -382,9 +383,8 @@ static bool write_head(const struct writer *w, u64 table)
 {
     struct pages_begin h = {.magic = PAGES_MAGIC, .level = w->level, .mm_count = dumps.count};
     struct pages_mm own = {(u64)plan()->mm, table, w->count};
-    u32 i = atomic_add(&dumps.written, 1) - 1;
-    u64 at = sizeof(h) + i * sizeof(own);
-    return i < PAGES_MM_MAX && host_dump(&h, sizeof(h), 0) == sizeof(h) && host_dump(&own, sizeof(own), at) == sizeof(own);
+    u64 at = sizeof(h) + plan()->index * sizeof(own);
+    return plan()->index < PAGES_MM_MAX && host_dump(&h, sizeof(h), 0) == sizeof(h) && host_dump(&own, sizeof(own), at) == sizeof(own);
 }
 
 static long write_all(void)
@@ -442,7 +442,7 @@ void dump_begin(u32 number, u64 how, u32 count)
 {
     dumps.number = number;
     dumps.count = count;
-    dumps.written = 0;
+    dumps.planned = 0;
     dumps.how = DUMP_LEVELS(how) <= FD_BASE_MAX ? how : 0;
     dumps.used = dumps.shared_count = 0;
     dumps.pages = 0;
@@ -507,6 +507,7 @@ long dump_fork(struct task *t)
     if (is_err(r))
         return r;
     *plan() = (struct plan){.number = dumps.number, .how = dumps.how, .mm = mm, .base = find_base(mm)};
+    plan()->index = atomic_add(&dumps.planned, 1) - 1;
     plan()->tracked = mm->closed && plan()->base.mm && mm->closed == plan()->base.number;
     r = make_plan(mm);
     if (!r) {
