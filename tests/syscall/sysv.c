@@ -200,6 +200,14 @@ static void lists(void)
     is(h.shm_segsz, 10000, "SHM_STAT: data");
     err(msgctl(30000, 11, &m), EINVAL, "MSG_STAT: nothing there");
     ok(semctl(0, 0, IPC_INFO, &si) >= (set & 0x7fff), "IPC_INFO: the last slot");
+    struct msginfo mi;
+    msgctl(0, 12 /* MSG_INFO */, (struct msqid_ds *)&mi);
+    ok(mi.msgpool >= 1 && mi.msgmap >= 1 && mi.msgtql >= 5, "MSG_INFO: queues, messages, bytes");
+    semctl(0, 0, 19 /* SEM_INFO */, &si);
+    ok(si.semusz >= 1 && si.semaem >= 3 && si.semaem < 30000, "SEM_INFO: sets, semaphores");
+    struct { int used; unsigned long tot, rss, swp, a, b; } hi;
+    shmctl(0, 14 /* SHM_INFO */, (struct shmid_ds *)&hi);
+    ok(hi.used >= 1 && hi.tot >= 3, "SHM_INFO: segments, pages");
     ok(listed("/proc/sysvipc/msg", q, "           5          1"), "/proc/sysvipc/msg");
     ok(listed("/proc/sysvipc/sem", set, "          3"), "/proc/sysvipc/sem");
     ok(listed("/proc/sysvipc/shm", mem, "                 10000"), "/proc/sysvipc/shm");

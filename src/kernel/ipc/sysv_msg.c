@@ -245,8 +245,15 @@ static long ctl_info(int cmd, uptr arg)
     struct msginfo i = {.msgpool = SYSV_MAX * QUEUE_BYTES / 1024, .msgmap = (s32)QUEUE_BYTES, .msgmax = MSG_BYTES_MAX,
                         .msgmnb = QUEUE_BYTES, .msgmni = SYSV_MAX, .msgssz = 16, .msgtql = (s32)QUEUE_BYTES, .msgseg = 0xffff};
     mutex_lock(&msg_table.lock);
-    if (cmd == MSG_INFO)
+    if (cmd == MSG_INFO) { /* what there is: queues, messages, bytes */
         i.msgpool = (s32)msg_table.count;
+        i.msgmap = i.msgtql = 0;
+        for (s32 n = sysv_last_slot_locked(&msg_table); msg_table.count && n >= 0; n--) {
+            const struct msg_queue *q = (const void *)msg_table.slots[n];
+            i.msgmap += q ? (s32)q->count : 0;
+            i.msgtql += q ? (s32)q->bytes : 0;
+        }
+    }
     long last = sysv_last_slot_locked(&msg_table), r = put_user(i, arg);
     mutex_unlock(&msg_table.lock);
     return r ? r : last;

@@ -341,8 +341,14 @@ static long ctl_info(int cmd, uptr arg)
     struct seminfo i = {.semmap = 1024000000, .semmni = SYSV_MAX, .semmns = 1024000000, .semmnu = 1024000000,
                         .semmsl = SET_MAX, .semopm = 500, .semume = 500, .semusz = 20, .semvmx = SEMVMX, .semaem = SEMVMX};
     mutex_lock(&sem_table.lock);
-    if (cmd == SEM_INFO)
+    if (cmd == SEM_INFO) { /* what there is: sets, semaphores */
         i.semusz = (s32)sem_table.count;
+        i.semaem = 0;
+        for (s32 n = sysv_last_slot_locked(&sem_table); sem_table.count && n >= 0; n--) {
+            const struct sem_set *s = (const void *)sem_table.slots[n];
+            i.semaem += s ? (s32)s->count : 0;
+        }
+    }
     long last = sysv_last_slot_locked(&sem_table), r = put_user(i, arg);
     mutex_unlock(&sem_table.lock);
     return r ? r : last;

@@ -239,6 +239,11 @@ static long ctl_info(int cmd, uptr arg)
     mutex_lock(&shm_table.lock);
     struct shm_info used = {.used_ids = (s32)shm_table.count};
     long last = sysv_last_slot_locked(&shm_table);
+    for (long n = last; shm_table.count && n >= 0; n--) {
+        const struct segment *s = (const void *)shm_table.slots[n];
+        used.shm_tot += s ? PAGE_UP(s->size) >> PAGE_SHIFT : 0; /* all of it counts as in memory */
+    }
+    used.shm_rss = used.shm_tot;
     mutex_unlock(&shm_table.lock);
     struct shminfo64 i = {.shmmax = SHM_MAX_SIZE, .shmmin = 1, .shmmni = SYSV_MAX, .shmseg = SYSV_MAX,
                           .shmall = SHM_MAX_SIZE / PAGE_SIZE};
