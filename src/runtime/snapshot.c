@@ -75,11 +75,11 @@ static int new_file(const char *name, u64 size, struct harena_error *err)
     return -1;
 }
 
-/* The broker has done so; here it is made sure of. FUTURE_WRITE is as good as WRITE where nobody can have mapped the file for writing, and
- * that does not look at each of its pages. */
+/* The broker has done so as far as that is quick. Here the host looks at each page, and makes sure that nobody has mapped the file for
+ * writing, whatever the guest's filter was good for. */
 static int seal(int fd, struct harena_error *err)
 {
-    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) == 0)
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0)
         return 0;
     harena_error_set(err, 125, "cannot seal a snapshot's memory: %s", strerror(errno));
     return -1;
