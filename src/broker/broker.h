@@ -42,6 +42,7 @@ struct mount {
     u64 mount_id; /* 0 = not known */
     char *allow; /* NUL terminated names, then an empty one; NULL = all */
     struct ctl_mount *record; /* the configuration's record */
+    char name[256]; /* of the directory outside */
     u8 views;     /* files may have exec views: 1 + index of struct views; 0 = none */
 };
 
@@ -66,6 +67,7 @@ struct hostfs {
     uid_t outer_uid;
     uid_t own_uid; /* files of this user look like root's inside */
     gid_t own_gid;
+    bool stranger; /* we have a uid that owns nothing, and no groups: the host itself refuses what is not for everybody */
     const u64 *hidden; /* device, inode: further names of secrets; in the configuration */
     u32 hidden_count;
     bool secret_told;        /* the user was told that secrets look empty */
@@ -199,7 +201,6 @@ struct broker {
     struct views views[2]; /* the system's, our own */
     int empty_fd;              /* an empty directory to be chrooted into */
     int image_fd[FD_IMAGE_MAX];
-    u64 image_size[FD_IMAGE_MAX];
     u32 image_count;
     int parts_fd[2];           /* made from a snapshot: what K and D begin as */
     int base_fd[FD_BASE_MAX];  /* its pages, or those of the last snapshot taken of it: by order base_number */
@@ -344,7 +345,6 @@ bool mail_post(struct broker *b, struct session *s, const void *data, u32 size);
 void mail_pump(struct broker *b);
 bool rings_pump(struct broker *b);
 void stream_init(struct stream *s, int fd, bool in);
-void stream_event(struct broker *b, struct stream *s);
 void stream_close(struct broker *b, struct stream *s);
 
 /* limits.c */

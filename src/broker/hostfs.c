@@ -113,6 +113,7 @@ int hostfs_mount(struct hostfs *fs, struct ctl_mount *record, const char *source
     *m = (struct mount){ .root = fd, .kind = record->kind, .flags = record->flags, .ctl_flags = record->ctl_flags,
                          .writable = !(record->flags & (MOUNT_READONLY | MOUNT_OVERLAY)), .dev = st.st_dev,
                          .allow = allow, .record = record };
+    snprintf(m->name, sizeof(m->name), "%s", strrchr(source, '/') ? strrchr(source, '/') + 1 : source);
     m->mount_id = mount_id(fd);
     if (!m->writable && view_fs_pins(sf.f_type, sf.f_flags & ST_RDONLY))
         m->views = record->ctl_flags & CTL_MOUNT_VIEWS ? 1 : record->ctl_flags & CTL_MOUNT_VIEWS_OWN ? 2 : 0;
@@ -161,7 +162,7 @@ static int path_rules(const struct mount *m, const char *path)
     for (const char *p = m->allow ? path : NULL; p && (p = strstr(p, "private")); p += 7) /* below /etc/ssl and the like: keys */
         if ((p == path || p[-1] == '/') && (!p[7] || p[7] == '/'))
             return -ENOENT;
-    int secret = m->ctl_flags & CTL_MOUNT_SECRETS ? secret_path(path) : 0;
+    int secret = m->ctl_flags & CTL_MOUNT_SECRETS ? secret_path_in(m->name, path) : 0;
     return secret < 0 ? -ENOENT : secret;
 }
 
@@ -180,8 +181,25 @@ static u64 mount_id(int fd)
     return id;
 }
 
-/* One component at a time: openat2 is missing, or everybody must be allowed to search each directory. */
-static int walk_components(struct mount *m, const char *path, bool everybody)
+/* Whoever started us may search directories as root, as their owner, by a group of his. Of the system's only what everybody may search is
+ * shown. Only who may write to the system's directories can change them meanwhile. */
+static int everybody_may_search(const struct mount *m, const char *path)
+{
+    char dir[4096];
+    struct stat st;
+    for (const char *end = path; (end = strchr(end, '/')); end++) {
+        memcpy(dir, path, end - path);
+        dir[end - path] = 0;
+        if (fstatat(m->root, dir, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            return -errno;
+        if (!(st.st_mode & S_IXOTH))
+            return -EACCES;
+    }
+    return 0;
+}
+
+/* One component at a time: openat2 is missing. */
+static int walk_components(struct mount *m, const char *path)
 {
     int at = fcntl(m->root, F_DUPFD_CLOEXEC, 0);
     char name[256];
@@ -198,11 +216,9 @@ static int walk_components(struct mount *m, const char *path, bool everybody)
             break;
         }
         struct stat st;
-        error = fstat(at, &st) < 0 || st.st_dev != m->dev || (m->mount_id && mount_id(at) != m->mount_id) ? EXDEV
-                : *end && everybody && !(st.st_mode & S_IXOTH) ? EACCES : 0;
-        if (error) {
+        if (fstat(at, &st) < 0 || st.st_dev != m->dev || (m->mount_id && mount_id(at) != m->mount_id)) {
             close(at);
-            errno = error;
+            errno = EXDEV;
             return -1;
         }
         path = *end ? end + 1 : end;
@@ -210,18 +226,19 @@ static int walk_components(struct mount *m, const char *path, bool everybody)
     return at;
 }
 
-static int open_path(struct hostfs *fs, struct mount *m, const char *path, int extra)
+static int open_path(struct hostfs *fs, struct mount *m, const char *path)
 {
-    bool system = m->ctl_flags & CTL_MOUNT_SYSTEM;
-    int fd;
+    int fd = (m->ctl_flags & CTL_MOUNT_SYSTEM) && !fs->stranger ? everybody_may_search(m, path) : 0;
+    if (fd < 0)
+        return fd;
     if (m->flags & MOUNT_FILE) {
         if (*path)
             return -ENOTDIR;
         fd = fcntl(m->root, F_DUPFD_CLOEXEC, 0);
-    } else if (fs->no_openat2 || (system && !fs->own_uid)) {
-        fd = walk_components(m, path, system && !fs->own_uid);
+    } else if (fs->no_openat2) {
+        fd = walk_components(m, path);
     } else {
-        struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC | extra, .resolve = RESOLVE_ALL };
+        struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_ALL };
         fd = syscall(SYS_openat2, m->root, *path ? path : ".", &how, sizeof(how));
     }
     if (fd < 0) {
@@ -250,7 +267,7 @@ int hostfs_walk(struct hostfs *fs, struct mount *m, const char *path, bool *hidd
     int rules = path_rules(m, path);
     if (rules < 0)
         return rules;
-    int fd = open_path(fs, m, path, 0);
+    int fd = open_path(fs, m, path);
     *hidden = rules || (fd >= 0 && hidden_inode(fs, m, fd));
     if (fd >= 0 && *hidden && !fs->secret_told) {
         snprintf(fs->secret_first, sizeof(fs->secret_first), "%s", path);

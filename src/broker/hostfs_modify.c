@@ -30,7 +30,7 @@ static s32 open_parent(struct hostfs *fs, struct mount *m, char *path, struct pl
         return -EBUSY; /* the root itself */
     char *slash = strrchr(path, '/');
     p->name = slash ? slash + 1 : path;
-    if ((m->ctl_flags & CTL_MOUNT_SECRETS) && secret_path(path))
+    if ((m->ctl_flags & CTL_MOUNT_SECRETS) && secret_path_in(m->name, path))
         return -EACCES;
     if (slash)
         *slash = 0;

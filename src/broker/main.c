@@ -93,7 +93,7 @@ static void dispatch(struct broker *b, struct source *s, u32 events)
         control_event(b, (struct client *)s);
         break;
     case SOURCE_STREAM:
-        stream_event(b, (struct stream *)s);
+        ((struct stream *)s)->armed = false;
         guest_refresh(b);
         break;
     case SOURCE_NONE:
@@ -210,6 +210,7 @@ static int configure(struct broker *b)
     hostfs_init(&b->fs);
     b->fs.userns = has_own_uid(b) ? -2 : -1;
     b->fs.own_uid = b->fs.outer_uid = b->outer_uid;
+    b->fs.stranger = has_own_uid(b);
     if (b->was_root)
         b->fs.own_gid = b->outer_uid;
     r = limits_begin(b);

@@ -85,8 +85,10 @@ static void serve_text(struct broker *b, struct request *r)
         break;
     }
     case WIRE_STATS:
-        if (b->config->flags & CTL_CONFIG_VERBOSE && b->link && client_has_room(b->link, n))
+        if (b->config->flags & CTL_CONFIG_VERBOSE && b->link && client_has_room(b->link, n) && limits_output_room(b) >= n) {
             link_note(b, "%s", text);
+            b->limits.output += n; /* it comes out at the same place */
+        }
         break;
     case WIRE_PROCS:
         r->head.result = serve_procs(b, r, text, n);

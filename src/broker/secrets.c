@@ -62,10 +62,11 @@ static bool is_secret(const char *parent, size_t parent_size, const char *name, 
     return false;
 }
 
-int secret_path(const char *path)
+int secret_path(const char *path) { return secret_path_in("", path); }
+
+int secret_path_in(const char *parent, const char *path)
 {
-    const char *parent = "";
-    size_t parent_size = 0;
+    size_t parent_size = strlen(parent);
     if (*path == '/')
         path++;
     if (!*path)

@@ -9,6 +9,7 @@
 /* A path of single components separated by '/', a leading '/' allowed. 0: none is a secret; 1: the last one is; -1: an earlier
  * one is. */
 int secret_path(const char *path);
+int secret_path_in(const char *dir, const char *path); /* of a directory called dir: some names mean something only there */
 
 /* Is the last component a directory of settings, some of whose names are secrets only there (.config, .cargo)? */
 bool secret_holder(const char *path);

@@ -114,12 +114,6 @@ static void stream_arm(struct broker *b, struct stream *s)
     s->added = s->armed = true;
 }
 
-void stream_event(struct broker *b, struct stream *s)
-{
-    (void)b;
-    s->armed = false;
-}
-
 void stream_close(struct broker *b, struct stream *s)
 {
     s->closed = true;
@@ -319,6 +313,20 @@ static int check_run(const struct ctl_run *run, u32 size)
     return 0;
 }
 
+/* Its i-th stream, which has a ring if it has a descriptor; a terminal's second output is its first. Takes the descriptor. */
+static void session_stream(struct broker *b, struct session *s, u32 i, int fd, u32 ring)
+{
+    struct stream *st = &s->stream[i];
+    bool used = fd >= 0 && !(s->tty && i == 2);
+    if (!used && fd >= 0)
+        close(fd);
+    stream_init(st, used ? fd : -1, i == 0);
+    st->session = s;
+    st->ring = used ? ring : ~0u;
+    if (used)
+        pwrite(b->r_fd, (u32[2]){ 0 }, 8, R_CONTROL_BROKER + offsetof(struct r_control_broker, ring) + ring * 8);
+}
+
 /* Takes the descriptors over (also on failure); fds may be -1. */
 int session_start(struct broker *b, struct client *c, const struct ctl_run *run, u32 size, int fds[3])
 {
@@ -343,22 +351,11 @@ int session_start(struct broker *b, struct client *c, const struct ctl_run *run,
     *s = (struct session){ .state = SESSION_QUEUED, .id = ++b->session_next, .client = c, .main = run->flags & CTL_RUN_MAIN,
                             .tty = run->flags & CTL_RUN_TTY };
     c->session = s;
-    u32 zero[2] = { 0, 0 };
-    bool tty = run->flags & CTL_RUN_TTY;
-    for (u32 i = 0; i < 3; i++) {
-        struct stream *st = &s->stream[i];
-        bool used = fds[i] >= 0 && !(tty && i == 2);
-        if (!used && fds[i] >= 0)
-            close(fds[i]);
-        stream_init(st, used ? fds[i] : -1, i == 0);
-        st->session = s;
-        st->ring = used ? index * 3 + i : ~0u;
-        if (used)
-            pwrite(b->r_fd, zero, 8, R_CONTROL_BROKER + offsetof(struct r_control_broker, ring) + st->ring * 8);
-    }
+    for (u32 i = 0; i < 3; i++)
+        session_stream(b, s, i, fds[i], index * 3 + i);
     *mail = (struct mail_spawn){
         .h = { .type = MAIL_SPAWN, .size = total }, .session = s->id,
-        .flags = (tty ? SPAWN_TTY : 0) | (s->main ? SPAWN_MAIN : 0), .user_off = sizeof(*mail) + cwd,
+        .flags = (s->tty ? SPAWN_TTY : 0) | (s->main ? SPAWN_MAIN : 0), .user_off = sizeof(*mail) + cwd,
         .ring_in = s->stream[0].ring, .ring_out = s->stream[1].ring, .ring_err = s->stream[2].ring,
         .rows = run->rows, .cols = run->cols, .xpixel = run->xpixel, .ypixel = run->ypixel,
         .argc = run->argc, .envc = run->envc, .cwd_off = sizeof(*mail), .strings_off = sizeof(*mail) + cwd + user,
@@ -381,24 +378,13 @@ int session_start(struct broker *b, struct client *c, const struct ctl_run *run,
 int session_attach(struct broker *b, struct client *c, const struct ctl_attach *a, int fds[3])
 {
     struct session *s = &b->sessions[0];
-    bool tty = a->flags & CTL_RUN_TTY;
-    u32 zero[2] = { 0, 0 }, ring[3];
-    *s = (struct session){ .state = SESSION_QUEUED, .id = ++b->session_next, .client = c, .main = true, .tty = tty };
+    *s = (struct session){ .state = SESSION_QUEUED, .id = ++b->session_next, .client = c, .main = true, .tty = a->flags & CTL_RUN_TTY };
     c->session = s;
-    for (u32 i = 0; i < 3; i++) {
-        struct stream *st = &s->stream[i];
-        bool used = !(tty && i == 2);
-        if (!used && fds[i] >= 0)
-            close(fds[i]);
-        stream_init(st, used ? fds[i] : -1, i == 0);
-        st->session = s;
-        ring[i] = st->ring = used ? i : ~0u;
-        if (used)
-            pwrite(b->r_fd, zero, 8, R_CONTROL_BROKER + offsetof(struct r_control_broker, ring) + i * 8);
-    }
-    struct mail_attach m = { .h = { .type = MAIL_ATTACH, .size = sizeof(m) }, .session = s->id, .flags = tty ? SPAWN_TTY : 0,
-                             .ring_in = ring[0], .ring_out = ring[1], .ring_err = ring[2], .rows = a->rows, .cols = a->cols,
-                             .xpixel = a->xpixel, .ypixel = a->ypixel };
+    for (u32 i = 0; i < 3; i++)
+        session_stream(b, s, i, fds[i], i);
+    struct mail_attach m = { .h = { .type = MAIL_ATTACH, .size = sizeof(m) }, .session = s->id, .flags = s->tty ? SPAWN_TTY : 0,
+                             .ring_in = s->stream[0].ring, .ring_out = s->stream[1].ring, .ring_err = s->stream[2].ring, .rows = a->rows,
+                             .cols = a->cols, .xpixel = a->xpixel, .ypixel = a->ypixel };
     b->unattached = false;
     return mail_post_first(b, s, &m, sizeof(m)) ? 0 : -ENOMEM;
 }

@@ -89,7 +89,7 @@ static int open_image(struct broker *b, const char *path, u32 *index, u64 *size)
     }
     *index = b->image_count++;
     b->image_fd[*index] = fd;
-    b->image_size[*index] = *size = st.st_size;
+    *size = st.st_size;
     return 0;
 }
 

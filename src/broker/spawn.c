@@ -296,7 +296,7 @@ void spawn_layers(struct broker *b, char *text, size_t size)
     /* without id maps only root reads root's directories: the broker stays what started it, as for any other user */
     b->stays_root = become && b->fs.userns < 0;
     if (b->stays_root)
-        b->fs.own_uid = b->fs.own_gid = 0;
+        b->fs.own_uid = b->fs.own_gid = b->fs.stranger = 0;
     snprintf(text, size, "no user namespace: %s\n%s%s",
              become ? b->stays_root ? "the broker runs as root, with no capability but to kill the guest" : "a guest that broke out of its filter would be a user of the host"
                     : "a guest that broke out of its filter would have this user's rights",

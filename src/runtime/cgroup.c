@@ -89,8 +89,9 @@ static bool read_keyed(const char *dir, const char *file, const char *key, u64 *
 static bool own_path(const char *controller, char *out, size_t size)
 {
     FILE *f = fopen(cgroup_own, "re");
-    char line[PATH_MAX];
+    char line[PATH_MAX], list[PATH_MAX + 2], wanted[64];
     bool found = false;
+    snprintf(wanted, sizeof(wanted), ",%s,", controller ?: "");
     while (f && !found && fgets(line, sizeof(line), f)) {
         char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
         if (!path)
@@ -98,12 +99,8 @@ static bool own_path(const char *controller, char *out, size_t size)
         *path++ = 0;
         names++;
         path[strcspn(path, "\n")] = 0;
-        if (!controller) {
-            found = !*names;
-        } else {
-            for (char *save, *n = strtok_r(names, ",", &save); n && !found; n = strtok_r(NULL, ",", &save))
-                found = !strcmp(n, controller);
-        }
+        snprintf(list, sizeof(list), ",%s,", names);
+        found = strstr(list, wanted) != NULL;
         if (found)
             snprintf(out, size, "%s", strcmp(path, "/") ? path : "");
     }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -152,6 +153,16 @@ void factory_refill(struct harena_factory *f)
     pthread_mutex_unlock(&f->lock);
 }
 
+/* One that is to end by itself: if it does not, as when it is stopped, it is killed. Takes the descriptor. */
+static void await_end(int pidfd)
+{
+    struct pollfd p = { .fd = pidfd, .events = POLLIN };
+    for (int r, ms = GRACE_MS; (r = poll(&p, 1, ms)) == 0 || (r < 0 && errno == EINTR); ms = r ? ms : -1)
+        if (!r)
+            syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+    close(pidfd);
+}
+
 /* Spares are waited for: nothing is left when this returns. */
 void harena_factory_close(struct harena_factory *f)
 {
@@ -159,6 +170,9 @@ void harena_factory_close(struct harena_factory *f)
         return;
     if (f->link >= 0)
         shutdown(f->link, SHUT_WR);
+    int factory = f->pid > 0 ? (int)syscall(SYS_pidfd_open, f->pid, 0) : -1;
+    if (factory >= 0)
+        await_end(factory);
     while (f->pid > 0 && waitpid(f->pid, NULL, 0) < 0 && errno == EINTR)
         ;
     for (u32 i = 0; i < f->count; i++) {
@@ -167,12 +181,8 @@ void harena_factory_close(struct harena_factory *f)
             take_answer(f, &f->spare[i], MSG_DONTWAIT); /* else it was not made */
     }
     for (u32 i = 0; i < f->count; i++)
-        if (f->spare[i].pidfd >= 0) {
-            struct pollfd p = { .fd = f->spare[i].pidfd, .events = POLLIN };
-            while (poll(&p, 1, -1) < 0 && errno == EINTR)
-                ;
-            close(f->spare[i].pidfd);
-        }
+        if (f->spare[i].pidfd >= 0)
+            await_end(f->spare[i].pidfd);
     if (f->link >= 0)
         close(f->link);
     pthread_mutex_destroy(&f->lock);

@@ -2,6 +2,7 @@
  *
  *     many    of one after the other and of several at once; limits that are set after the first process was made
  *     killed  spares, then the factory, are killed while they wait
+ *     stopped spares and the factory are stopped: closing it does not wait for them
  *     hang    keeps one until it is killed itself
  *
  * Image: the default root. */
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include "../lib/booted.h"
 
@@ -113,8 +115,8 @@ static int parent_of(int pid)
     return parent;
 }
 
-/* The factory is our child, the spares are its. Returns how many were killed. */
-static int kill_spares(void)
+/* The factory is our child, the spares are its. Returns how many were signalled. */
+static int signal_spares(int sig)
 {
     DIR *d = opendir("/proc");
     struct dirent *e;
@@ -122,10 +124,33 @@ static int kill_spares(void)
     while ((e = readdir(d))) {
         int pid = atoi(e->d_name), parent = pid ? parent_of(pid) : 0;
         if (parent && parent_of(parent) == getpid())
-            n += kill(pid, SIGKILL) == 0;
+            n += kill(pid, sig) == 0;
     }
     closedir(d);
     return n;
+}
+
+static void signal_factory(int sig)
+{
+    char path[64], pids[256] = "";
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
+    FILE *f = fopen(path, "r");
+    if (f && fgets(pids, sizeof(pids), f))
+        kill(atoi(pids), sig);
+    if (f)
+        fclose(f);
+}
+
+static void stopped(void)
+{
+    run(NULL, "exit 0");
+    usleep(200000);
+    check(signal_spares(SIGSTOP) > 0, "there are spares");
+    signal_factory(SIGSTOP);
+    time_t start = time(NULL);
+    harena_factory_close(factory);
+    factory = NULL;
+    check(time(NULL) - start < 10, "closed in time");
 }
 
 static void killed(void)
@@ -134,17 +159,11 @@ static void killed(void)
     run(NULL, "exit 0");
     for (int i = 0; i < 2; i++) {
         usleep(200000);
-        check(kill_spares() > 0, "there are spares");
+        check(signal_spares(SIGKILL) > 0, "there are spares");
         usleep(50000);
         check(run(NULL, "exit 5") == 5 << 8, "those that were killed are passed over");
     }
-    char path[64], pids[256] = "";
-    snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
-    FILE *f = fopen(path, "r");
-    if (f && fgets(pids, sizeof(pids), f))
-        kill(atoi(pids), SIGKILL);
-    if (f)
-        fclose(f);
+    signal_factory(SIGKILL);
     usleep(50000);
     for (int i = 0; i < 10 && !e.text[0]; i++) /* spares are used up first */
         harena_close(start(NULL, "exit 1", &e));
@@ -163,6 +182,8 @@ int main(int argc, char **argv)
         many();
     else if (!strcmp(argv[1], "killed"))
         killed();
+    else if (!strcmp(argv[1], "stopped"))
+        stopped();
     else if (!strcmp(argv[1], "hang"))
         run(NULL, "exit 0"), printf("up\n"), pause();
     harena_factory_close(factory);

@@ -13,6 +13,10 @@ timeout 120 "$factory" killed >out
 cat out
 is 'killed: all good' '5 ' "$(grep -c '^ok' out) $(grep -v '^ok' out)"
 nothing_left 'killed'
+timeout 120 "$factory" stopped >out
+cat out
+is 'stopped: all good' '2 ' "$(grep -c '^ok' out) $(grep -v '^ok' out)"
+nothing_left 'stopped'
 "$factory" hang >up &
 await up
 sleep 0.1

@@ -706,6 +706,11 @@ int main(int argc, char **argv)
         return fill();
     } else if (!strcmp(what, "race-names")) {
         return race_names();
+    } else if (!strcmp(what, "chatter")) {
+        static char line[8000];
+        memset(line, 'x', sizeof(line));
+        for (int i = 0; i < 2000; i++)
+            ask(WIRE_STATS, 0, 0, 0, 0, 0, line, sizeof(line));
     } else if (!strcmp(what, "storm")) {
         return storm();
     } else if (!strcmp(what, "uncounted")) {

@@ -167,18 +167,21 @@ rm -f up
 h run --name "$tag-p" sh -c 'echo up; sleep 6' >up 2>/dev/null &
 await up
 for i in 1 2; do HARENA_LIBEXEC=$work/libexec timeout 30 ./clone "$tag-p" $i 1 >"clone-$i" 2>&1 & done
-sleep 3
 clones='' open=''
-for p in /proc/[0-9]*; do
-  [ "$(readlink "$p/exe" 2>/dev/null)" = "$work/libexec/harena-broker" ] && [ "$(cat "$p/comm")" = harena-kernel ] || continue
-  for f in "$p"/fd/*; do
-    n=${f##*/}
-    [ "$n" -le 2 ] && continue
-    clones+=" $n"
-    grep -q '^flags:.*[12]$' "$p/fdinfo/$n" || continue
-    python3 -c 'import fcntl, os, sys; sys.exit(not fcntl.fcntl(os.open(sys.argv[1], os.O_RDONLY), 1034) & 8)' "$f" || open+=" $n"
-  done
-done 2>/dev/null
+for i in $(seq 100); do # they come when the machine has time for them, and do not stay
+  for p in /proc/[0-9]*; do
+    [ "$(readlink "$p/exe" 2>/dev/null)" = "$work/libexec/harena-broker" ] && [ "$(cat "$p/comm")" = harena-kernel ] || continue
+    for f in "$p"/fd/*; do
+      n=${f##*/}
+      [ "$n" -le 2 ] && continue
+      clones+=" $n"
+      grep -q '^flags:.*[12]$' "$p/fdinfo/$n" || continue
+      python3 -c 'import fcntl, os, sys; sys.exit(not fcntl.fcntl(os.open(sys.argv[1], os.O_RDONLY), 1034) & 8)' "$f" || [ ! -e "$f" ] || open+=" $n"
+    done
+  done 2>/dev/null
+  [ -n "$clones" ] && break
+  sleep 0.1
+done
 $root && held between/clones-share-nothing-writable [ -n "$clones" -a -z "$open" ]
 settle
 for how in plain no-userns; do
@@ -262,6 +265,8 @@ for i in $(seq 40); do timeout 10 "$HARENA" kill "$tag-n$i" & done
 settle
 h run --timeout 1s sh -c 'yes & yes >&2' >/dev/null 2>&1
 held limits/output-flood [ $? = 124 ]
+h run --verbose --output-limit 100K --timeout 20s "${with_volumes[@]}" -- /w/attack chatter >out 2>err
+held limits/verbose-flood [ "$(stat -c %s err)" -gt 50000 -a "$(stat -c %s err)" -lt 200000 ]
 
 # ---- what the witnesses saw ----
 exec 8>&- 9>&-

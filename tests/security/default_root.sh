@@ -80,6 +80,19 @@ export HOME=/home/u XDG_RUNTIME_DIR=/run/u
 mkdir -m 700 /run/u && chown $user /run/u
 as=(setpriv --reuid $user --regid $user --clear-groups)
 if "${as[@]}" test -x "$HARENA"; then every user; else as=(); fi
+# what the host lets him see because of who he is, not because everybody may
+group=2346
+for d in staff mine; do mkdir -p /etc/ssl/$d/sub && echo SECRET | tee /etc/ssl/$d/key >/etc/ssl/$d/sub/key; done
+chown root:$group /etc/ssl/staff && chmod 750 /etc/ssl/staff
+chown $user /etc/ssl/mine && chmod 700 /etc/ssl/mine
+if "${as[@]}" test -x "$HARENA"; then
+  as=(setpriv --reuid $user --regid $user --groups $group)
+  for how in env 'bin-deny o'; do
+    [ "$how" = env ] || { gcc -O1 -o "$work/deny" "$here/deny.c" && chmod 755 "$work"; how="$work/deny o"; }
+    is "user: what only his group or he himself may search is not for everybody ($(basename "$how"))" '' "$(timeout 60 "${as[@]}" $how "$HARENA" run sh -c \
+      'for d in staff mine; do cat /etc/ssl/$d/key /etc/ssl/$d/sub/key; ls -A /etc/ssl/$d /etc/ssl/$d/sub; done' 2>/dev/null | grep -v -e '^/' -e '^$')"
+  done
+fi
 HOME=/root
 
 # ---- the current directory: names, and ways round them ----
@@ -106,6 +119,17 @@ for who in root user; do
 done
 as=()
 mkdir /home/u/.ssh/deeper
+
+# names that mean something only in a certain directory, from within it
+pairs=$(grep -o '{ "[^"]*", "[^"]*" }' "$src/broker/secrets.c" | tr -d '{}",')
+while read -r d n; do
+  place=/home/u/deep/$d
+  mkdir -p "$place" && rm -rf "${place:?}/$n" && echo SECRET >"$place/$n" && chown -R $user:$user /home/u/deep && chmod -R a+rX /home/u/deep
+  is "in $d: $n is shown as empty" '' "$(cd "$place" && sandbox sh -c 'find . -type f -exec cat {} +; cat "$1"' sh "$n" 2>/dev/null | grep -a SECRET)"
+  is "in $d, which is asked for: $n is shown as empty" '' "$(cd "$place" && sandbox --force-cwd sh -c 'find . -type f -exec cat {} +; cat "$1"' sh "$n" 2>/dev/null | grep -a SECRET)"
+  rm -f "$place/$n" && mkdir "$place/$n" && echo SECRET >"$place/$n/file"
+  is "in $d: so is all in a directory $n" '' "$(cd "$place" && sandbox --force-cwd sh -c 'find . -type f -exec cat {} +; cat "$1/file"' sh "$n" 2>/dev/null | grep -a SECRET)"
+done <<<"$pairs"
 
 # ---- where no current directory is shown unless it is forced ----
 for d in / /home /home/u /home/other /root /home/u/.cargo /home/u/.ssh /home/u/.config /home/u/.aws /home/u/.ssh/deeper /etc /run /tmp /var/tmp /boot; do
