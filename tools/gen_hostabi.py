@@ -8,7 +8,7 @@ import sys
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..')
 ARGUMENTS = {
     'mmap': 'addr size prot flags fd offset', 'munmap': 'addr size', 'mprotect': 'addr size prot', 'mremap': 'old old_size new_size flags new',
-    'madvise': 'addr size advice', 'futex': 'word op value timeout word2 value3', 'clone': 'flags stack', 'tgkill': 'pid tid signal',
+    'madvise': 'addr size advice', 'pwrite64': 'fd data size offset', 'futex': 'word op value timeout word2 value3', 'clone': 'flags stack', 'tgkill': 'pid tid signal',
     'clock_gettime': 'clock', 'sigaltstack': 'new old', 'set_robust_list': 'head size', 'exit': 'code', 'exit_group': 'code',
 }
 

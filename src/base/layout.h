@@ -68,6 +68,7 @@
 #define FD_BASE_MAX 4
 #define FD_GRANT0 12 /* slots the broker fills on request (ADDFD with SETFD) */
 #define FD_GRANT_MAX 19
+#define FD_DUMP 31   /* only in a copy that writes a snapshot's pages: the page file, the one thing a guest process can write by a call */
 #define FD_LIMIT 32  /* RLIMIT_NOFILE */
 
 #endif

@@ -143,7 +143,7 @@ struct client {
 
 /* Pausing and snapshots: snapshot.c. */
 struct freeze {
-    enum { FREEZE_IDLE, FREEZE_ASKED, FREEZE_DUMPING, FREEZE_SEALING } state;
+    enum { FREEZE_IDLE, FREEZE_ASKED, FREEZE_DUMPING } state;
     bool paused; /* stays frozen after an order */
     bool stop;   /* the sandbox ends after it */
     bool posted; /* the guest was told: not before its program has started */

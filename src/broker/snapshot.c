@@ -1,9 +1,9 @@
 /* The broker's side of pausing, snapshots and coming back; see src/kernel/snapshot/snapshot.h for the whole.
  *
  * A client asks (CTL_FREEZE), the guest is told by mail and answers WIRE_FROZEN; then K and D are copied, page by page as they are, into
- * the client's files. Copies of the guest's processes fill the page file themselves: it is put into their descriptor table in place of D
- * (WIRE_DUMP_OPEN), so the guest's filter lets them map it for writing. It is sealed when all have reported: the host refuses
- * that as long as anybody still maps it. None of the content is looked at here.
+ * the client's files. Copies of the guest's processes fill the page file themselves: it is put into their descriptor table (WIRE_DUMP_OPEN),
+ * and the guest's filter lets them write to that slot, but never map it so. So nobody can when it is sealed, after all have reported. None
+ * of the content is looked at here.
  *
  * One order at a time. The guest may lie about everything; then the snapshot is worthless, or the deadline passes and
  * the client is told. A sandbox that was not paused is thawed whatever happens. What a guest keeps of a page file is a sealed
@@ -22,9 +22,7 @@
 
 #define FREEZE_NS 10000000000ul
 #define DUMP_NS 120000000000ul
-#define SEAL_NS 1000000000ul /* a process that has just ended */
 #define CHECK_MS 500
-#define SEAL_CHECK_MS 2
 #define COPY_SLACK (16ul << 20)
 #define COPY_BLOCK (32u << 10) /* a larger one costs more page faults than it saves calls: the process is new */
 
@@ -139,14 +137,8 @@ static void order_done(struct broker *b)
 /* All pages are said to be written. The client's descriptor may be another file than a memfd: then it is not ours to seal. */
 static void seal_pages(struct broker *b)
 {
-    struct freeze *f = &b->freeze;
-    if (fcntl(f->fd[2], F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_WRITE) < 0 && errno == EBUSY) {
-        if (f->state != FREEZE_SEALING)
-            f->deadline_ns = monotonic_ns() + SEAL_NS;
-        f->state = FREEZE_SEALING;
-    } else {
-        order_done(b);
-    }
+    fcntl(b->freeze.fd[2], F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE);
+    order_done(b);
 }
 
 void freeze_client_gone(struct broker *b, struct client *c)
@@ -225,18 +217,15 @@ void freeze_check(struct broker *b)
         f->posted = true;
         post_order(b, f->order);
     }
-    if (f->state == FREEZE_SEALING)
-        seal_pages(b);
     if (!f->deadline_ns || monotonic_ns() < f->deadline_ns)
         return;
-    order_fails(b, f->state == FREEZE_ASKED     ? "the sandbox cannot be stopped: one of its processes does not come to rest"
-                   : f->state == FREEZE_SEALING ? "a process of the sandbox holds on to its snapshot's memory; the snapshot is worthless"
-                                                : "the pages of the sandbox's processes were not written in time", 0);
+    order_fails(b, f->state == FREEZE_ASKED ? "the sandbox cannot be stopped: one of its processes does not come to rest"
+                                            : "the pages of the sandbox's processes were not written in time", 0);
 }
 
 int freeze_wait_ms(const struct broker *b)
 {
-    return !b->freeze.deadline_ns ? -1 : b->freeze.state == FREEZE_SEALING ? SEAL_CHECK_MS : CHECK_MS;
+    return b->freeze.deadline_ns ? CHECK_MS : -1;
 }
 
 void freeze_limit(struct broker *b, u64 max)
@@ -295,7 +284,7 @@ s32 freeze_dump_open(struct broker *b, struct request *r)
     struct freeze *f = &b->freeze;
     if (f->state != FREEZE_DUMPING || r->head.arg[0] != f->number || !r->notify_id)
         return -ESRCH;
-    s32 error = spawn_add_fd(b, r->notify_id, f->fd[2], FD_D);
+    s32 error = spawn_add_fd(b, r->notify_id, f->fd[2], FD_DUMP);
     for (u32 i = 0; i < b->base_count && !error; i++)
         error = spawn_add_fd(b, r->notify_id, b->base_fd[i], FD_BASE0 + i);
     return error;

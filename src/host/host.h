@@ -16,6 +16,7 @@ long host_mprotect(u64 addr, u64 size, int prot);
 long host_mremap(u64 addr, u64 old_size, u64 new_size, int flags, u64 new_addr);
 long host_mincore(u64 addr, u64 size, u8 *vec); /* a byte for each page: bit 0 = resident */
 long host_madvise(u64 addr, u64 size, int advice);
+long host_dump(const void *from, u64 size, u64 off); /* into the page file */
 
 /* Waits while *word == val. 0 woken, -EAGAIN value differs, -ETIMEDOUT, -EINTR (kick). `word` lies in K. */
 long host_futex_wait(u32 *word, u32 val, u64 deadline);

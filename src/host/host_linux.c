@@ -16,6 +16,7 @@ long host_mmap(u64 addr, u64 size, int prot, int flags, int fd, u64 off)
 long host_munmap(u64 addr, u64 size) { return RAW2(__NR_munmap, addr, size); }
 long host_mprotect(u64 addr, u64 size, int prot) { return RAW3(__NR_mprotect, addr, size, prot); }
 long host_mincore(u64 addr, u64 size, u8 *vec) { return RAW3(__NR_mincore, addr, size, vec); }
+long host_dump(const void *from, u64 size, u64 off) { return RAW4(__NR_pwrite64, FD_DUMP, from, size, off); }
 long host_madvise(u64 addr, u64 size, int advice) { return RAW3(__NR_madvise, addr, size, advice); }
 
 long host_mremap(u64 addr, u64 old_size, u64 new_size, int flags, u64 new_addr)

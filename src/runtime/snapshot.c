@@ -1,6 +1,5 @@
 /* Pausing, snapshots and sandboxes made from them; the broker's side is broker/snapshot.c. The files a snapshot is copied into are
- * memfds here: K and D are written by the broker, pages by copies of the guest's processes. What a guest could still change is refused:
- * the broker seals the page file, which the host refuses while anybody maps it for writing. */
+ * memfds here: K and D are written by the broker, pages by copies of the guest's processes until the broker seals that file. */
 #define _GNU_SOURCE
 #include "runtime/internal.h"
 #include <errno.h>
@@ -68,7 +67,7 @@ int harena_resume(const char *name, struct harena_error *err) { return simple_or
 static int new_file(const char *name, u64 size, struct harena_error *err)
 {
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd >= 0 && ftruncate(fd, size) == 0)
+    if (fd >= 0 && ftruncate(fd, size) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_GROW) == 0)
         return fd;
     harena_error_set(err, 125, "cannot make memory for a snapshot: %s", strerror(errno));
     if (fd >= 0)
@@ -76,7 +75,8 @@ static int new_file(const char *name, u64 size, struct harena_error *err)
     return -1;
 }
 
-/* The broker has done so, when nobody mapped it for writing any more; here it is made sure of. */
+/* The broker has done so as far as that is quick. Here the host looks at each page, and makes sure that nobody has mapped the file for
+ * writing, whatever the guest's filter was good for. */
 static int seal(int fd, struct harena_error *err)
 {
     if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0)

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -281,6 +283,122 @@ static int run_job(struct job *j, u64 size, struct stack *below)
     return 0;
 }
 
+/* ---- a large segment: read by a thread of its own, while what it has read before is hashed and written ---- */
+
+#define AHEAD 4u /* chunks */
+#define AHEAD_MIN (16u << 20)
+
+struct ahead {
+    int source;
+    u64 size;
+    pthread_mutex_t lock; /* all below, but for the data of chunks: those from `used` on to `read` are the writer's, the others the reader's */
+    pthread_cond_t moved;
+    struct chunk {
+        u64 offset, size;
+        u8 *data;
+    } chunk[AHEAD];
+    u32 read, used;
+    bool ended, stop; /* the reader; so it is to */
+    int result;
+    struct harena_error err;
+};
+
+/* The next chunk to be read into; NULL: none is wanted. */
+static struct chunk *ahead_room(struct ahead *a)
+{
+    pthread_mutex_lock(&a->lock);
+    while (a->read - a->used == AHEAD && !a->stop)
+        pthread_cond_wait(&a->moved, &a->lock);
+    bool stop = a->stop;
+    pthread_mutex_unlock(&a->lock);
+    return stop ? NULL : &a->chunk[a->read % AHEAD];
+}
+
+static void *read_ahead(void *arg)
+{
+    struct ahead *a = arg;
+    struct chunk *c;
+    u64 pos = 0, end = 0;
+    while (a->result == 0 && (c = ahead_room(a))) {
+        if (pos >= end && (pos = next_data(a->source, pos, a->size)) < a->size)
+            end = data_end(a->source, pos, a->size);
+        if (pos >= a->size)
+            break;
+        c->offset = pos;
+        c->size = end - pos < CHUNK ? end - pos : CHUNK;
+        int r = read_all(a->source, c->data, c->size, pos, &a->err);
+        pos += c->size;
+        pthread_mutex_lock(&a->lock);
+        a->result = r;
+        a->read += r == 0;
+        pthread_cond_signal(&a->moved);
+        pthread_mutex_unlock(&a->lock);
+    }
+    pthread_mutex_lock(&a->lock);
+    a->ended = true;
+    pthread_cond_signal(&a->moved);
+    pthread_mutex_unlock(&a->lock);
+    return NULL;
+}
+
+/* What has been read; NULL: that is all. */
+static struct chunk *ahead_take(struct ahead *a)
+{
+    pthread_mutex_lock(&a->lock);
+    while (a->read == a->used && !a->ended)
+        pthread_cond_wait(&a->moved, &a->lock);
+    bool there = a->read != a->used;
+    pthread_mutex_unlock(&a->lock);
+    return there ? &a->chunk[a->used % AHEAD] : NULL;
+}
+
+static void ahead_used(struct ahead *a, bool stop)
+{
+    pthread_mutex_lock(&a->lock);
+    a->used++;
+    a->stop = stop;
+    pthread_cond_signal(&a->moved);
+    pthread_mutex_unlock(&a->lock);
+}
+
+static int run_job_ahead(struct job *j, u64 size)
+{
+    struct ahead a = { .source = j->source, .size = size, .lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER };
+    struct chunk *c;
+    pthread_t thread;
+    sigset_t all, old;
+    int r = 0;
+    for (u32 i = 0; i < AHEAD; i++)
+        if (!(a.chunk[i].data = aligned_alloc(64, CHUNK)))
+            abort();
+    sigfillset(&all); /* signals are for the caller's threads */
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    bool begun = pthread_create(&thread, NULL, read_ahead, &a) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    u8 *own = j->data;
+    while (begun && r == 0 && (c = ahead_take(&a))) {
+        j->data = c->data;
+        r = store_chunk(j, c->offset, c->size, false);
+        ahead_used(&a, r < 0);
+    }
+    j->data = own;
+    if (begun)
+        pthread_join(thread, NULL);
+    for (u32 i = 0; i < AHEAD; i++)
+        free(a.chunk[i].data);
+    if (!begun)
+        return run_job(j, size, NULL);
+    if (r == 0 && a.result < 0 && j->err)
+        *j->err = a.err;
+    return r < 0 ? r : a.result;
+}
+
+static bool is_large(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && (u64)st.st_blocks * 512 >= AHEAD_MIN;
+}
+
 static int write_or_scan(int source, u64 size, const struct stack *below, int dest, struct extents *x, struct manifest_segment *out,
                          struct progress *p, struct harena_error *err)
 {
@@ -297,7 +415,7 @@ static int write_or_scan(int source, u64 size, const struct stack *below, int de
             cursor.level[i].at = 0;
     }
     XXH3_128bits_reset(j.hash);
-    int r = run_job(&j, size, below ? &cursor : NULL);
+    int r = !below && is_large(source) ? run_job_ahead(&j, size) : run_job(&j, size, below ? &cursor : NULL);
     out->size = size;
     out->stored = j.stored;
     out->first = j.first;

@@ -123,7 +123,7 @@ enum wire_op {
     WIRE_PROCS,   /* part of the answer to MAIL_PROCS; arg[0]: its token, arg[1]: 1 = more follows; data: lines, see struct mail_procs */
     WIRE_FROZEN,    /* order arg[0] (struct mail_freeze): arg[1] = 0 all tasks are parked, or an errno; arg[2]: address spaces. FREEZE_COPY:
                      * K and D have been copied when it is answered -> value: DUMP_* */
-    WIRE_DUMP_OPEN, /* into the slots of the calling process, which is a copy that only writes pages, go the page file (FD_D) and those of
+    WIRE_DUMP_OPEN, /* into the slots of the calling process, which is a copy that only writes pages, go the page file (FD_DUMP) and those of
                      * the levels below (FD_BASE0 ...) */
     WIRE_DUMPED,    /* order arg[0]: one address space is written; arg[1] = 0 or an errno */
     WIRE_TRACE,   /* data: whole lines (kernel/sys/trace.h) -> EAGAIN: the reader is slow, send them again later */

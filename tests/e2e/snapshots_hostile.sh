@@ -31,10 +31,12 @@ rest=$!
 
 # ---- the page file is no memory that a guest keeps ----
 liar hold
-status 'a page file that stays mapped' 125 "$HARENA" snapshot "$tag-hold" -o hold
-one_line 'a page file that stays mapped' 'holds on to its snapshot'
+status 'a page file of a liar' 0 "$HARENA" snapshot "$tag-hold" -o hold
 lines hold.out 2
-is 'is empty afterwards' 'open 0, map yes, filled 0, afterwards -14' "$(tail -1 hold.out)"
+is 'it cannot be written any more' 'open 0, beyond its end -1, filled 0, afterwards -1' "$(tail -1 hold.out)"
+status 'it is good for nothing' 125 "$HARENA" restore hold
+one_line 'it is good for nothing' 'snapshot is damaged'
+status 'and removed' 0 "$HARENA" rm hold
 is 'and the sandbox goes on' here "$(h exec "$tag-hold" -- echo here 2>&1)"
 status 'it ends' 0 "$HARENA" kill "$tag-hold"
 is 'no snapshot' '' "$(ls store)"
@@ -43,7 +45,7 @@ liar never
 timeout 2 "$HARENA" snapshot "$tag-never" -o never >/dev/null 2>&1
 is 'a page file that is never written: somebody gives up' 124 $?
 lines never.out 2
-is 'empty, too' 'open 0, map yes, filled 0, afterwards -14' "$(tail -1 never.out)"
+is 'empty afterwards' 'open 0, beyond its end -1, filled 0, afterwards -1' "$(tail -1 never.out)"
 start=$(ms)
 status 'the next order is not kept waiting' 0 "$HARENA" pause "$tag-never"
 status 'killed while it is paused' 0 "$HARENA" kill "$tag-never"
@@ -78,7 +80,7 @@ if [ "$(id -u)" = 0 ] && setpriv --reuid 61234 --regid 61234 --clear-groups test
   status 'a page file that grows' 125 "${as[@]}" "$HARENA" snapshot "$tag-grow" -o grow
   one_line 'a page file that grows' 'more than its memory limit'
   lines grow.out 2
-  like 'is cut off, and empty' 'open 0, map yes, filled *, afterwards -14' "$(tail -1 grow.out)"
+  like 'is cut off, and empty' 'open 0, beyond its end -1, filled *, afterwards -1' "$(tail -1 grow.out)"
   is 'before it was 300 MB' 1 $(($(sed -n 's/.*filled \([0-9]*\),.*/\1/p' grow.out) < 300))
   status 'it ends' 0 "${as[@]}" "$HARENA" kill "$tag-grow"
 fi

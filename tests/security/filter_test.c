@@ -100,6 +100,8 @@ static bool allowed(int nr, const u64 *a)
         return a[2] <= 7;
     case 25: /* mremap */
         return a[3] == 3;
+    case 18: /* pwrite64: the page file */
+        return a[0] == 31;
     case 28: /* madvise */
         return one_of(a[2], advices, COUNT(advices));
     case 56: /* clone: SIGCHLD | PARENT_SETTID; the words of a thread */

@@ -95,6 +95,8 @@ def guest_calls(path):
         if name == 'clone':
             flags = re.search(r'flags=([^,]*)', text)
             args = [sum(int(x, 0) for x in flags[1].split('|')) if flags else 0]
+        elif name == 'pwrite64':
+            args = [int(text.split(',')[0], 0)]
         elif name == 'madvise' or name == 'mmap' or name == 'futex' or name == 'mremap' or name == 'tgkill' or \
                 name == 'clock_gettime' or name == 'mprotect':
             for w in text.split(','):

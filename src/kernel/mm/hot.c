@@ -106,6 +106,7 @@ static long hot_patch(struct mm *mm, struct mm_hot *h, u64 ip, u32 nr)
         v->flags & (VM_SHARED | VM_VIEW | VM_HIDDEN | VM_VDSO))
         return -EINVAL;
     u32 prot = v->prot;
+    v->flags |= VM_WROTE;
     long r = hot_page(mm, h, start);
     if (r)
         return r;

@@ -35,6 +35,7 @@ struct strbuf;
 #define VM_BASE 4096u  /* private, and the host may show pages of a snapshot where nothing was written: see mm_advise */
 #define VM_MOVED 8192u /* with VM_BASE: such pages were at another address in the snapshot */
 #define VM_STILL 16384u /* private, of a file, and its pages cannot change on the host: of a pack of exec views, or of a snapshot */
+#define VM_WROTE 32768u /* could be written at some time: private pages of a file may no longer be the file's */
 #define VM_VDSO 2048u   /* the kernel's vDSO copy */
 
 struct vview {
@@ -44,12 +45,14 @@ struct vview {
     struct view_site *sites; /* a copy: of a pack that may be another one after a snapshot; NULL: as the pack has them */
 };
 
+#define VMAP_PACKS 1ull
 struct vmap {
     u32 refs;
     u32 maps; /* map() calls to undo */
     bool writes; /* of a shared, writable mapping */
     struct file *file;
     struct vview *view;
+    u64 pack; /* where a pack has the file from its offset 0, and the pack's descriptor, in one word; 0: in none; VMAP_PACKS: in several */
     struct vmap *next; /* mm->dead */
 };
 

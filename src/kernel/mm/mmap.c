@@ -36,6 +36,13 @@ static u64 file_limit(struct file *f)
     return size > ~0ull - PAGE_SIZE ? ~0ull & PAGE_MASK : PAGE_UP(size);
 }
 
+static void note_pack(struct vmap *m, u64 pack)
+{
+    u64 seen = 0;
+    if (!__atomic_compare_exchange_n(&m->pack, &seen, pack, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) && seen != pack)
+        atomic_store(&m->pack, VMAP_PACKS);
+}
+
 /* *at: where the file is shown up to, also after an error. */
 static long map_extents(struct vma *v, u64 *at, u64 end, bool count)
 {
@@ -63,7 +70,9 @@ static long map_extents(struct vma *v, u64 *at, u64 end, bool count)
         u64 n = MIN(max, x.size);
         if (!n || (n | x.off) & (PAGE_SIZE - 1))
             return -EIO;
-        if (x.fd != FD_VIEWS && x.fd != FD_VIEWS_OWN)
+        if (x.fd == FD_VIEWS || x.fd == FD_VIEWS_OWN)
+            note_pack(v->map, (x.off - off) | (u32)x.fd);
+        else
             v->flags &= ~VM_STILL;
         if (x.fd < 0) {
             r = host_mmap(addr, n, (int)v->prot, HOST_ANON, -1, 0);
@@ -263,7 +272,7 @@ static long map_locked(struct mm *mm, u64 addr, u64 size, int flags, u64 behind,
         return at;
     v->start = (u64)at;
     v->end = v->start + size;
-    v->flags |= mm->def_flags;
+    v->flags |= mm->def_flags | (v->prot & PROT_WRITE ? VM_WROTE : 0);
     long r = vma_reserve(mm, 4);
     if (!r)
         r = vma_unmap(mm, v->start, v->end, false);
@@ -442,6 +451,7 @@ long mm_protect(struct mm *mm, u64 addr, u64 size, int prot)
         if (r)
             break;
         v->prot = p;
+        v->flags |= p & PROT_WRITE ? VM_WROTE : 0;
         at = v->end;
     }
     vma_merge(mm, start, end);

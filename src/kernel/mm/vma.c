@@ -155,7 +155,7 @@ u64 vma_host_end(const struct vma *v)
 
 static bool vma_joins(const struct vma *a, const struct vma *b)
 {
-    if (a->end != b->start || a->prot != b->prot || (a->flags ^ b->flags) & ~(VM_BASE | VM_MOVED) || (a->flags & VM_HIDDEN))
+    if (a->end != b->start || a->prot != b->prot || (a->flags ^ b->flags) & ~(VM_BASE | VM_MOVED | VM_WROTE) || (a->flags & VM_HIDDEN))
         return false;
     if (!a->map || !b->map)
         return !a->map && !b->map;
@@ -179,7 +179,7 @@ void vma_merge(struct mm *mm, u64 start, u64 end)
             if (vma_host_end(&mm->vmas[out]) == mm->vmas[out].end)
                 mm->vmas[out].eof = MAX(mm->vmas[k].eof, mm->vmas[k].pgoff);
             mm->vmas[out].end = mm->vmas[k].end;
-            mm->vmas[out].flags |= mm->vmas[k].flags & (VM_BASE | VM_MOVED);
+            mm->vmas[out].flags |= mm->vmas[k].flags & (VM_BASE | VM_MOVED | VM_WROTE);
             vmap_put(mm, mm->vmas[k].map);
         } else {
             mm->vmas[++out] = mm->vmas[k];

@@ -1,7 +1,7 @@
 /* Writing private memory into the page file.
  *
  * A parked task of each address space makes the plan - what each mapping holds and where its original lies - and forks its stub. The
- * copy (the twin) has the frozen memory while the sandbox goes on; it gets the page file from the broker, writes what differs from
+ * copy (the twin) has the frozen memory while the sandbox goes on; it gets the page file from the broker (FD_DUMP), writes what differs from
  * zeroes, from the mapped file and from the lower levels, and ends. The twin shares K with the running sandbox: it takes no lock but
  * that of broker_call, allocates nothing there, and looks at nothing that can change. It is told from other tasks by having no group. One
  * that is killed from outside is noticed by its mark of life, as tasks are (proc/dead.c), and the order fails.
@@ -10,6 +10,10 @@
  * zero; where pages of the snapshot were moved to other addresses, all are looked at. Of an image or a file in memory: pages that differ
  * from it. Of a host file and its exec view: all of it, since the file may be another one when the snapshot is used. Shared mappings show
  * D, which is copied as a whole.
+ *
+ * What several processes show of a pack of exec views - text and constants, which nothing could write to - is stored once: whoever plans
+ * such a piece first gives it its place in the page file, which the tables of all name. The twins write such pieces last, whoever comes
+ * first; so they are through at about the same time.
  *
  * When the page file may be the base of the next, the task then begins to note what is written (mm/track.h): of memory that only writing
  * changes. What was not written since the base is taken from its table, unseen. All else is compared with it. */
@@ -35,6 +39,7 @@
 #define WINDOW (2ul << 20) /* pages looked at in one go */
 #define GAP 4u /* empty pages that do not end an extent */
 #define TWINS 1024
+#define SHARED 1024u /* pieces of packs */
 
 struct piece { /* of a mapping, with one kind of original */
     u64 start, end;
@@ -43,10 +48,13 @@ struct piece { /* of a mapping, with one kind of original */
     bool pinned; /* everything is stored */
     bool moved;  /* the host may show pages of a page file that are not the base's for this address */
     bool still;  /* only writing changes it: what was not written is as before */
+    bool anonymous; /* the host has it in no file */
+    u32 shared;  /* place in dumps.shared[] + 1; 0: none */
 };
 
 struct plan {
     u32 count, number; /* number: the order */
+    u32 index; /* of the address space in the page file */
     u64 how; /* DUMP_* */
     struct mm *mm;
     struct mm_base base; /* of the uppermost page file; mm NULL: there is none for this address space */
@@ -54,12 +62,23 @@ struct plan {
     struct piece piece[];
 };
 
+struct shared {
+    u64 what, size; /* as in_pack() has it */
+    u64 off; /* in the page file */
+    u32 unwritten; /* the order, until a twin of it comes to write it: one of an order that was given up may still be there */
+};
+
 /* In K: what a twin's kernel code needs to call itself a task. */
 static KSTATE_LARGE struct {
     u32 number; /* the order */
     u64 how;    /* DUMP_* */
     u32 used;
+    u32 count, planned; /* address spaces */
     struct task *twin[TWINS];
+    u64 pages; /* bytes of the page file given away, behind its head */
+    struct mutex lock; /* of shared[]; the innermost */
+    u32 shared_count;
+    struct shared shared[SHARED];
 } dumps;
 
 static struct plan *plan(void) { return (struct plan *)DUMP_PLAN; }
@@ -71,6 +90,43 @@ static void add_piece(const struct piece *p)
     struct plan *l = plan();
     if (p->end > p->start && (u64)&l->piece[l->count + 1] < DUMP_PLAN + PLAN_EXTENTS)
         l->piece[l->count++] = *p;
+}
+
+static u64 page_alloc(u64 pages)
+{
+    u64 off = atomic_add(&dumps.pages, pages * PAGE_SIZE) - pages * PAGE_SIZE + PAGES_HEAD_SIZE;
+    return off + pages * PAGE_SIZE <= DUMP_SIZE ? off : 0;
+}
+
+/* What a mapping shows of a pack, and always did: file and offset in one word; 0: something else. */
+static u64 in_pack(const struct vma *v)
+{
+    const struct vview *w = v->map->view;
+    if (v->flags & (VM_BASE | VM_WROTE) || (plan()->base.mm && DUMP_LEVEL(plan()->how)))
+        return 0;
+    if (v->flags & VM_HIDDEN)
+        return (w->e.tramp_off + v->pgoff) | (u32)w->fd;
+    for (u32 i = 0; v->flags & VM_VIEW && i < w->e.seg_count; i++)
+        if (v->pgoff - w->e.seg[i].file_off < w->e.seg[i].len)
+            return (w->e.seg[i].view_off + (v->pgoff - w->e.seg[i].file_off)) | (u32)w->fd;
+    return v->flags & VM_STILL && v->map->pack != VMAP_PACKS ? v->map->pack + v->pgoff : 0;
+}
+
+static void share_piece(struct piece *p, u64 what)
+{
+    u64 size = p->end - p->start;
+    u32 i = 0;
+    mutex_lock(&dumps.lock);
+    while (i < dumps.shared_count && (dumps.shared[i].what != what || dumps.shared[i].size != size))
+        i++;
+    if (i == dumps.shared_count && i < SHARED) {
+        u64 off = page_alloc(size / PAGE_SIZE);
+        if (off)
+            dumps.shared[dumps.shared_count++] = (struct shared){what, size, off, plan()->number};
+    }
+    if (i < dumps.shared_count)
+        p->shared = i + 1;
+    mutex_unlock(&dumps.lock);
 }
 
 static bool moved(const struct vma *v) { return v->flags & (plan()->base.mm ? VM_MOVED : VM_BASE); }
@@ -107,10 +163,16 @@ static long make_plan(struct mm *mm)
         long r = 0;
         bool pinned = pages_pinned(v);
         bool still = !v->map || v->flags & (VM_VIEW | VM_HIDDEN | VM_STILL);
-        if (!v->map || pinned)
-            add_piece(&(struct piece){v->start, vma_host_end(v), 0, v->prot, pinned, moved(v), still});
-        else
+        if (!v->map || pinned) {
+            struct piece p = {v->start, vma_host_end(v), 0, v->prot, pinned, moved(v), still};
+            u64 what = v->map && p.end > p.start ? in_pack(v) : 0;
+            p.anonymous = !v->map && !(v->flags & VM_BASE);
+            if (what)
+                share_piece(&p, what);
+            add_piece(&p);
+        } else {
             r = plan_file(v);
+        }
         if (r)
             return r;
     }
@@ -120,7 +182,6 @@ static long make_plan(struct mm *mm)
 /* ---- writing, by the twin ---- */
 
 struct writer {
-    struct pages_head *head;
     struct pages_extent *extents, *end; /* being collected, behind the plan */
     u32 count;
     struct pages_table base; /* of the uppermost level there is, complete: what this address space began with */
@@ -129,13 +190,6 @@ struct writer {
     const struct piece *piece;
     u8 page[PAGE_SIZE];
 };
-
-static u64 page_alloc(struct writer *w, u64 pages)
-{
-    u64 off = __atomic_fetch_add(&w->head->used, pages * PAGE_SIZE, __ATOMIC_SEQ_CST);
-    off += PAGES_HEAD_SIZE;
-    return off + pages * PAGE_SIZE <= DUMP_SIZE ? off : 0;
-}
 
 static bool same_page(const void *a, const void *b)
 {
@@ -184,25 +238,57 @@ static const void *base_page(struct writer *w, u64 addr, u32 *level, u64 *off)
     return *off + PAGE_SIZE <= BASE_STRIDE ? (char *)pages_level(*level) + *off : NULL;
 }
 
-/* A page of the guest, by way of ours: one that cannot be read - its file was cut short on the host - is zeroes. */
-static const void *read_page(struct writer *w, u64 addr)
+/* A page of the guest. Memory that is in no file can be read where it is. Else by way of ours: one that cannot be read - its file was cut
+ * short on the host - is zeroes. */
+static const void *look_at(struct writer *w, u64 addr)
 {
+    if (w->piece->anonymous)
+        return (void *)addr;
     u64 left = user_copy(w->page, (void *)addr, PAGE_SIZE);
     memset(w->page + PAGE_SIZE - left, 0, left);
     return w->page;
 }
 
-static bool write_run(struct writer *w, u64 addr, u32 count)
+/* Pages that are not zero. What the host cannot read is for look_at(). */
+static bool write_some(struct writer *w, u64 addr, u32 count, u64 off)
 {
-    u64 off = page_alloc(w, count);
-    if (!off)
-        return false;
-    for (u32 i = 0; i < count; i++) {
-        const void *page = read_page(w, addr + i * PAGE_SIZE);
-        if (!zero_page(page) && user_copy((char *)w->head + off + i * PAGE_SIZE, page, PAGE_SIZE)) /* a gap stays a hole */
+    for (u64 done = 0, size = count * PAGE_SIZE; done < size;) {
+        long n = host_dump((void *)(addr + done), size - done, off + done);
+        n = n < 0 ? n : n & ~(long)(PAGE_SIZE - 1);
+        if (!n || n == -EFAULT)
+            n = host_dump(look_at(w, addr + done), PAGE_SIZE, off + done);
+        if (n <= 0)
+            return false;
+        done += (u64)n;
+    }
+    return true;
+}
+
+/* A page of zeroes stays a hole. */
+static bool write_pages(struct writer *w, u64 addr, u32 count, u64 off)
+{
+    for (u32 at = 0, n; at < count; at += n + 1) {
+        for (n = 0; at + n < count && !zero_page(look_at(w, addr + (at + n) * PAGE_SIZE)); n++)
+            ;
+        if (n && !write_some(w, addr + at * PAGE_SIZE, n, off + at * PAGE_SIZE))
             return false;
     }
-    return add_extent(w, addr, count, w->level, off);
+    return true;
+}
+
+static bool write_run(struct writer *w, u64 addr, u32 count)
+{
+    u64 off = page_alloc(count);
+    return off && write_pages(w, addr, count, off) && add_extent(w, addr, count, w->level, off);
+}
+
+static u32 page_count(const struct piece *p) { return (u32)((p->end - p->start) / PAGE_SIZE); }
+
+static bool write_shared(struct writer *w, const struct piece *p)
+{
+    struct shared *s = &dumps.shared[p->shared - 1];
+    w->piece = p;
+    return !atomic_cas(&s->unwritten, plan()->number, 0u) || write_pages(w, p->start, page_count(p), s->off);
 }
 
 enum page_kind { PAGE_AS_MAPPED, PAGE_LOWER, PAGE_NEW };
@@ -213,7 +299,7 @@ static enum page_kind classify(struct writer *w, u64 addr, bool resident, u32 *l
     const void *lower = base_page(w, addr, level, off);
     if (!resident && !lower && !p->original && !p->pinned)
         return PAGE_AS_MAPPED;
-    const void *page = read_page(w, addr);
+    const void *page = look_at(w, addr);
     if (p->original && same_page(page, (void *)(p->original + (addr - p->start))))
         return PAGE_AS_MAPPED;
     if (lower && same_page(page, lower))
@@ -267,6 +353,8 @@ static bool write_piece(struct writer *w, const struct piece *p)
     w->piece = p;
     if (!(p->prot & PROT_READ) && host_mprotect(p->start, p->end - p->start, PROT_READ))
         return false;
+    if (p->shared) /* its contents come last */
+        return add_extent(w, p->start, page_count(p), w->level, dumps.shared[p->shared - 1].off);
     u64 end;
     for (u64 at = p->start; at < p->end; at = end) {
         bool closed = plan()->tracked && track_closed(at, &end);
@@ -290,26 +378,31 @@ static bool write_piece(struct writer *w, const struct piece *p)
     return true;
 }
 
-static long write_pages(void)
+/* Each twin writes all of the head's beginning, and its own entry. */
+static bool write_head(const struct writer *w, u64 table)
+{
+    struct pages_begin h = {.magic = PAGES_MAGIC, .level = w->level, .mm_count = dumps.count};
+    struct pages_mm own = {(u64)plan()->mm, table, w->count};
+    u64 at = sizeof(h) + plan()->index * sizeof(own);
+    return plan()->index < PAGES_MM_MAX && host_dump(&h, sizeof(h), 0) == sizeof(h) && host_dump(&own, sizeof(own), at) == sizeof(own);
+}
+
+static long write_all(void)
 {
     struct plan *l = plan();
-    struct writer w = {.head = (void *)DUMP_WINDOW, .extents = (void *)(DUMP_PLAN + PLAN_EXTENTS),
+    struct writer w = {.extents = (void *)(DUMP_PLAN + PLAN_EXTENTS),
                        .end = (void *)(DUMP_PLAN + PLAN_SIZE), .levels = DUMP_LEVELS(l->how), .level = DUMP_LEVEL(l->how)};
     pages_map_levels(w.levels);
     if (l->base.mm && !pages_table(l->base.mm, w.levels - 1, &w.base))
         return -EUCLEAN;
-    w.head->magic = PAGES_MAGIC;
-    w.head->level = w.level;
     for (u32 i = 0; i < l->count; i++)
         if (!write_piece(&w, &l->piece[i]))
             return -ENOSPC;
-    u32 index = __atomic_fetch_add(&w.head->mm_count, 1, __ATOMIC_SEQ_CST);
-    u64 table = w.count ? page_alloc(&w, PAGE_UP(w.count * sizeof(*w.extents)) / PAGE_SIZE) : PAGE_SIZE;
-    if (index >= PAGES_MM_MAX || !table)
-        return -ENOSPC;
-    memcpy((char *)w.head + table, w.extents, w.count * sizeof(*w.extents));
-    w.head->mm[index] = (struct pages_mm){(u64)l->mm, table, w.count};
-    return 0;
+    for (u32 i = 0; i < l->count; i++)
+        if (l->piece[i].shared && !write_shared(&w, &l->piece[i]))
+            return -ENOSPC;
+    u64 size = w.count * sizeof(*w.extents), table = size ? page_alloc(PAGE_UP(size) / PAGE_SIZE) : PAGE_SIZE;
+    return table && write_head(&w, table) && (!size || host_dump(w.extents, size, table) == (long)size) ? 0 : -ENOSPC;
 }
 
 static noreturn_fn void twin_ended(struct task *twin)
@@ -319,11 +412,11 @@ static noreturn_fn void twin_ended(struct task *twin)
     host_exit_process(0);
 }
 
-/* The broker has given the order up and emptied the page file under a twin's hands, or somebody has cut one of the lower levels. */
+/* Somebody has cut one of the lower levels. */
 void dump_fault(u64 addr)
 {
     struct task *t = this_carrier()->task;
-    if (addr - BASE_WINDOW < DUMP_WINDOW + DUMP_SIZE - BASE_WINDOW && t && !t->tg)
+    if (addr - BASE_WINDOW < DUMP_WINDOW - BASE_WINDOW && t && !t->tg)
         twin_ended(t);
 }
 
@@ -337,11 +430,7 @@ static noreturn_fn void twin_main(struct task *twin)
     struct broker_args open = {.op = WIRE_DUMP_OPEN, .arg = {plan()->number}};
     long r = broker_call(&open);
     if (!r)
-        r = host_mmap(DUMP_WINDOW, DUMP_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, FD_D, 0);
-    if (!is_err(r)) {
-        r = write_pages();
-        host_munmap(DUMP_WINDOW, DUMP_SIZE); /* the broker seals the file */
-    }
+        r = write_all();
     struct broker_args done = {.op = WIRE_DUMPED, .arg = {plan()->number, (u64)-r}};
     broker_call(&done);
     twin_ended(twin);
@@ -349,11 +438,14 @@ static noreturn_fn void twin_main(struct task *twin)
 
 /* ---- the order ---- */
 
-void dump_begin(u32 number, u64 how)
+void dump_begin(u32 number, u64 how, u32 count)
 {
     dumps.number = number;
+    dumps.count = count;
+    dumps.planned = 0;
     dumps.how = DUMP_LEVELS(how) <= FD_BASE_MAX ? how : 0;
-    dumps.used = 0;
+    dumps.used = dumps.shared_count = 0;
+    dumps.pages = 0;
 }
 
 static struct task *twin_task(void)
@@ -415,6 +507,7 @@ long dump_fork(struct task *t)
     if (is_err(r))
         return r;
     *plan() = (struct plan){.number = dumps.number, .how = dumps.how, .mm = mm, .base = find_base(mm)};
+    plan()->index = atomic_add(&dumps.planned, 1) - 1;
     plan()->tracked = mm->closed && plan()->base.mm && mm->closed == plan()->base.number;
     r = make_plan(mm);
     if (!r) {

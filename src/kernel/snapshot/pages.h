@@ -32,11 +32,14 @@ struct pages_mm {
     u64 count;
 };
 
-struct pages_head {
+struct pages_begin {
     u64 magic;
-    u64 used; /* bytes allocated behind the head */
     u32 level; /* of this file */
     u32 mm_count;
+};
+
+struct pages_head {
+    struct pages_begin b;
     struct pages_mm mm[PAGES_MM_MAX];
 };
 #define PAGES_HEAD_SIZE PAGE_UP(sizeof(struct pages_head))

@@ -40,9 +40,9 @@ static KSTATE struct {
 bool pages_table(const void *mm, u32 level, struct pages_table *t)
 {
     const struct pages_head *h = pages_level(level);
-    if (h->magic != PAGES_MAGIC || h->mm_count > PAGES_MM_MAX)
+    if (h->b.magic != PAGES_MAGIC || h->b.mm_count > PAGES_MM_MAX)
         return false;
-    for (u32 i = 0; i < h->mm_count; i++) {
+    for (u32 i = 0; i < h->b.mm_count; i++) {
         const struct pages_mm *m = &h->mm[i];
         if (m->mm != (u64)mm)
             continue;

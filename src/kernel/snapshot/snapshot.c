@@ -108,7 +108,7 @@ static void frozen(void)
         return;
     }
     if (!r && !copied) {
-        dump_begin(state.number, a.value);
+        dump_begin(state.number, a.value, spaces);
         r = freeze_in_each_mm(dump_fork);
         if (r) {
             struct broker_args failed = {.op = WIRE_DUMPED, .arg = {state.number, (u64)-r}};

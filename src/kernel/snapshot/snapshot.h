@@ -33,7 +33,7 @@ void machine_changed(bool has_id); /* one that was made from a snapshot */
 
 /* dump.c: as an order to a parked task of each address space (freeze_in_each_mm). */
 long dump_fork(struct task *t);
-void dump_begin(u32 number, u64 how); /* WIRE_FROZEN's answer */
+void dump_begin(u32 number, u64 how, u32 count); /* how: WIRE_FROZEN's answer; count: of address spaces */
 void dump_look(void); /* now and then: a copy that was killed is told to the broker */
 void dump_reset(void);
 
