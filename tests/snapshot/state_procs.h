@@ -242,7 +242,7 @@ static bool polls(int how)
     FD_ZERO(&set);
     FD_SET(words[0], &set);
     struct epoll_event ev;
-    return how == 0 ? poll(&p, 1, 60000) == 1 : how == 1 ? epoll_wait(e, &ev, 1, -1) == 1 : select(words[0] + 1, &set, NULL, NULL, NULL) == 1;
+    return how == 0 ? poll(&p, 1, 600000) == 1 : how == 1 ? epoll_wait(e, &ev, 1, -1) == 1 : select(words[0] + 1, &set, NULL, NULL, NULL) == 1;
 }
 
 static bool waits_lock(bool posix)
