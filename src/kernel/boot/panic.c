@@ -2,7 +2,8 @@
  *
  * Nothing the kernel has can be trusted by then: the report is made without a lock, in a buffer of its own, and goes through a
  * request slot that nobody else uses. It is made by the first carrier that comes here. Does it fault itself - it follows pointers that
- * may be damaged - it says only the message. Others that come later end quietly.
+ * may be damaged - it says only the message. Others that come later end quietly; but the first process, whose end is the sandbox's, waits
+ * for the report to do that, and makes one itself when none comes: who came first may have been killed (out of memory).
  *
  * The addresses of the backtrace are those on the kernel stack that follow a call instruction: without frame pointers
  * some may be left over from earlier calls. The command line adds the names (runtime/symbols.c), and escapes the text. */
@@ -15,9 +16,11 @@
 #include "core/strbuf.h"
 #include "host/host.h"
 #include "proc/task.h"
+#include <linux/time.h>
 
 #define REPORT_MAX 6144
 #define TRACE_MAX 24
+#define PATIENCE 500000000ul /* ns */
 
 extern const char kimage_headers[] __attribute__((visibility("hidden"))), text_end[];
 
@@ -52,13 +55,29 @@ static noreturn_fn void send(u32 status)
     host_exit_process(125);
 }
 
-/* Returns in the first carrier; in the same one a second time with ending.again set. */
+static void take_over(u32 tid)
+{
+    ending.tid = tid;
+    ending.size = ending.again = 0;
+}
+
+static bool in_first_process(void)
+{
+    const struct task *t = this_carrier()->task;
+    return t && t->tid == INIT_PID;
+}
+
+/* Returns in the first carrier, in the same one a second time with ending.again set, and in who takes over. */
 static void begin(u64 ip)
 {
     u32 tid = this_carrier()->tid;
     if (atomic_cas(&ending.stage, 0, 1)) {
-        ending.tid = tid;
-        ending.size = 0;
+        take_over(tid);
+    } else if (ending.tid != tid && in_first_process()) {
+        u64 stop = host_clock(CLOCK_MONOTONIC) + PATIENCE;
+        while (host_clock(CLOCK_MONOTONIC) < stop)
+            host_futex_wait(&ending.stage, 1, stop);
+        take_over(tid);
     } else if (ending.tid == tid && !ending.again) {
         ending.again = 1;
         add("\n(the report ends here: making it failed at %lx)\n", ip);

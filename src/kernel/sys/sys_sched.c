@@ -262,7 +262,8 @@ static u32 ioprio_best(u32 a, u32 b)
 /* which: as of getpriority(2), from 1 on. */
 SYSCALL2(ioprio_get, int, which, u32, who)
 {
-    if (--which < 0 || which > PRIO_USER)
+    which--;
+    if (which < 0 || which > PRIO_USER)
         return -EINVAL;
     who = default_who(which, who);
     long r = -ESRCH;
@@ -279,7 +280,8 @@ SYSCALL2(ioprio_get, int, which, u32, who)
 SYSCALL3(ioprio_set, int, which, u32, who, u32, prio)
 {
     u32 class = ioprio_class(prio), level = prio & (IOPRIO_LEVELS - 1); /* hints are in between */
-    if (--which < 0 || which > PRIO_USER || class > IOPRIO_IDLE || (class == IOPRIO_NONE && level))
+    which--;
+    if (which < 0 || which > PRIO_USER || class > IOPRIO_IDLE || (class == IOPRIO_NONE && level))
         return -EINVAL;
     if (class == IOPRIO_RT && !capable(CAP_SYS_NICE) && !capable(CAP_SYS_ADMIN))
         return -EPERM;
