@@ -61,7 +61,9 @@ frozen() { # NAME of a system-call test
 freeze_all_the_time() { # NAME PID: until the sandbox has ended; returns its status
   local out status
   out=$(timeout 100 "$BUILD/tests/snapshot_freezer" "$tag-f" $RANDOM 2>&1)
-  is "$1: came to rest each time" 0 $?
+  status=$?
+  is "$1: came to rest each time" 0 $status
+  [ $status = 0 ] || echo "# $out"
   like "$1" 'frozen [1-9]*' "$out"
   wait "$2"
 }
