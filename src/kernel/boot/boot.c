@@ -104,14 +104,14 @@ static void boot_mail(const struct mail_boot *m, u32 size)
 {
     configure(m);
     u64 off = m->mounts_off;
-    for (u32 i = 0; i < m->mount_count; i++, off += ((const struct mail_mount *)((const char *)m + off))->record_size) {
+    for (u32 i = 0; i < m->mount_count; i++) {
         const struct mail_mount *mm = (const void *)((const char *)m + off);
         if (off + sizeof(*mm) > size || mm->record_size < sizeof(*mm) || off + mm->record_size > size)
             panic("bad boot mail");
+        off += mm->record_size;
     }
-    off = m->mounts_off;
-    for (u32 i = 0; i < m->mount_count; i++) {
-        const struct mail_mount *mm = (const void *)((const char *)m + off);
+    const struct mail_mount *mm = mail_mount_first(m);
+    for (u32 i = 0; i < m->mount_count; i++, mm = mail_mount_next(mm)) {
         long r = boot_mount(mm, m);
         if (r == -ENODEV && (mm->kind == MOUNT_PROC || mm->kind == MOUNT_SYS))
             klog("no file system for %s", mm->target);
@@ -130,7 +130,6 @@ static void boot_mail(const struct mail_boot *m, u32 size)
             fs_info_put(current_task()->fs);
             current_task()->fs = fs_info_new();
         }
-        off += mm->record_size;
     }
     machine_begins();
     hosts_name();

@@ -190,11 +190,11 @@ static bool has_place(struct super_block *sb, const char *target)
 /* Would a place for another mount have to be made in the root file system? */
 static bool lacks_places(struct super_block *sb, const struct mail_boot *all)
 {
-    const struct mail_mount *m = (const void *)((const char *)all + all->mounts_off), *other;
-    for (u32 i = 0; i < all->mount_count; i++, m = (const void *)((const char *)m + m->record_size)) {
+    const struct mail_mount *m = mail_mount_first(all), *other;
+    for (u32 i = 0; i < all->mount_count; i++, m = mail_mount_next(m)) {
         bool inside = false; /* of another mount */
-        other = (const void *)((const char *)all + all->mounts_off);
-        for (u32 k = 0; k < i; k++, other = (const void *)((const char *)other + other->record_size)) {
+        other = mail_mount_first(all);
+        for (u32 k = 0; k < i; k++, other = mail_mount_next(other)) {
             size_t len = strlen(other->target);
             inside |= len > 1 && !strncmp(m->target, other->target, len) && m->target[len] == '/';
         }

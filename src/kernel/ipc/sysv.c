@@ -25,9 +25,16 @@ struct sysv_perm *sysv_by_id_locked(struct sysv_table *t, s32 id)
     return t->slots[slot]->id == id ? t->slots[slot] : ERR_PTR(-EIDRM);
 }
 
-struct sysv_perm *sysv_by_slot_locked(struct sysv_table *t, s32 slot)
+static struct sysv_perm *by_slot(struct sysv_table *t, s32 slot)
 {
     return slot >= 0 && slot < (s32)SYSV_MAX && t->slots && t->slots[slot] ? t->slots[slot] : ERR_PTR(-EINVAL);
+}
+
+struct sysv_perm *sysv_stat_locked(struct sysv_table *t, s32 id, enum sysv_stat how)
+{
+    struct sysv_perm *p = how == STAT_ID ? sysv_by_id_locked(t, id) : by_slot(t, id);
+    long r = IS_ERR(p) || how == STAT_ANY ? 0 : sysv_check(p, 4);
+    return r ? ERR_PTR(r) : p;
 }
 
 s32 sysv_last_slot_locked(const struct sysv_table *t)

@@ -27,7 +27,14 @@ struct sysv_table {
 
 struct sysv_perm *sysv_by_key_locked(struct sysv_table *t, s32 key); /* NULL: none */
 struct sysv_perm *sysv_by_id_locked(struct sysv_table *t, s32 id); /* error pointer: -EINVAL, -EIDRM */
-struct sysv_perm *sysv_by_slot_locked(struct sysv_table *t, s32 slot); /* as ipcs(1) asks: XXX_STAT; error pointer: -EINVAL */
+/* What a command tells of: by id (IPC_STAT); or, as ipcs(1) asks, by the number of a slot, of those who may read it (XXX_STAT) or of all
+ * (XXX_STAT_ANY, whose number is two higher in each kind). Error pointer: also -EACCES. */
+enum sysv_stat { STAT_NOT, STAT_ID, STAT_SLOT, STAT_ANY };
+static inline enum sysv_stat sysv_stat_how(int cmd, int xxx_stat)
+{
+    return cmd == IPC_STAT ? STAT_ID : cmd == xxx_stat ? STAT_SLOT : cmd == xxx_stat + 2 ? STAT_ANY : STAT_NOT;
+}
+struct sysv_perm *sysv_stat_locked(struct sysv_table *t, s32 id, enum sysv_stat how);
 s32 sysv_last_slot_locked(const struct sysv_table *t); /* 0 too when there is none */
 /* The get call: finds by key or says it must be made: id, -ENOENT with *make set, or an error. */
 long sysv_get_locked(struct sysv_table *t, s32 key, u32 flags, struct sysv_perm **found);

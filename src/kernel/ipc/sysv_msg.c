@@ -206,21 +206,26 @@ void sysv_show_msg(struct strbuf *sb)
               show_line);
 }
 
-static long ctl_stat(struct msg_queue *q, uptr arg)
+/* Returns the id, if it was not asked for by that. */
+static long ctl_stat(s32 id, enum sysv_stat how, uptr arg)
 {
-    struct msqid64_ds d;
-
-    memset(&d, 0, sizeof(d));
-    sysv_perm_out(&q->perm, &d.msg_perm);
-    d.msg_stime = q->stime;
-    d.msg_rtime = q->rtime;
-    d.msg_ctime = q->ctime;
-    d.msg_cbytes = q->bytes;
-    d.msg_qnum = q->count;
-    d.msg_qbytes = q->max_bytes;
-    d.msg_lspid = (s32)q->last_sender;
-    d.msg_lrpid = (s32)q->last_receiver;
-    return put_user(d, arg);
+    struct msqid64_ds d = {0};
+    mutex_lock(&msg_table.lock);
+    const struct msg_queue *q = (const void *)sysv_stat_locked(&msg_table, id, how);
+    long r = IS_ERR(q) ? PTR_ERR(q) : how == STAT_ID ? 0 : q->perm.id;
+    if (!IS_ERR(q)) {
+        sysv_perm_out(&q->perm, &d.msg_perm);
+        d.msg_stime = q->stime;
+        d.msg_rtime = q->rtime;
+        d.msg_ctime = q->ctime;
+        d.msg_cbytes = q->bytes;
+        d.msg_qnum = q->count;
+        d.msg_qbytes = q->max_bytes;
+        d.msg_lspid = (s32)q->last_sender;
+        d.msg_lrpid = (s32)q->last_receiver;
+    }
+    mutex_unlock(&msg_table.lock);
+    return r >= 0 && put_user(d, arg) ? -EFAULT : r;
 }
 
 static long ctl_set(struct msg_queue *q, uptr arg)
@@ -259,30 +264,18 @@ static long ctl_info(int cmd, uptr arg)
     return r ? r : last;
 }
 
-/* By the number of a slot; returns the id. */
-static long ctl_slot(s32 slot, int cmd, uptr arg)
-{
-    struct msg_queue *q = (struct msg_queue *)sysv_by_slot_locked(&msg_table, slot);
-    long r = IS_ERR(q) ? PTR_ERR(q) : cmd == MSG_STAT ? sysv_check(&q->perm, 4) : 0;
-    if (!r)
-        r = ctl_stat(q, arg);
-    return r ? r : q->perm.id;
-}
-
 long msg_control(s32 id, int cmd, uptr arg)
 {
+    enum sysv_stat how = sysv_stat_how(cmd, MSG_STAT);
     if (cmd == IPC_INFO || cmd == MSG_INFO)
         return ctl_info(cmd, arg);
+    if (how != STAT_NOT)
+        return ctl_stat(id, how, arg);
     mutex_lock(&msg_table.lock);
-    bool by_slot = cmd == MSG_STAT || cmd == MSG_STAT_ANY;
-    struct msg_queue *q = by_slot ? NULL : queue_find(id);
-    long r = by_slot ? ctl_slot(id, cmd, arg) : IS_ERR(q) ? PTR_ERR(q) : 0;
-    if (q && !r) {
+    struct msg_queue *q = queue_find(id);
+    long r = IS_ERR(q) ? PTR_ERR(q) : 0;
+    if (!r) {
         switch (cmd) {
-        case IPC_STAT:
-            r = sysv_check(&q->perm, 4);
-            r = r ? r : ctl_stat(q, arg);
-            break;
         case IPC_SET:
             r = ctl_set(q, arg);
             break;

@@ -303,16 +303,21 @@ void sysv_show_sem(struct strbuf *sb)
     sysv_show(&sem_table, sb, "       key      semid perms      nsems   uid   gid  cuid  cgid      otime      ctime", show_line);
 }
 
-static long ctl_stat(struct sem_set *s, uptr arg)
+/* Returns the id, if it was not asked for by that. */
+static long ctl_stat(s32 id, enum sysv_stat how, uptr arg)
 {
-    struct semid64_ds d;
-
-    memset(&d, 0, sizeof(d));
-    sysv_perm_out(&s->perm, &d.sem_perm);
-    d.sem_otime = s->otime;
-    d.sem_ctime = s->ctime;
-    d.sem_nsems = s->count;
-    return put_user(d, arg);
+    struct semid64_ds d = {0};
+    mutex_lock(&sem_table.lock);
+    const struct sem_set *s = (const void *)sysv_stat_locked(&sem_table, id, how);
+    long r = IS_ERR(s) ? PTR_ERR(s) : how == STAT_ID ? 0 : s->perm.id;
+    if (!IS_ERR(s)) {
+        sysv_perm_out(&s->perm, &d.sem_perm);
+        d.sem_otime = s->otime;
+        d.sem_ctime = s->ctime;
+        d.sem_nsems = s->count;
+    }
+    mutex_unlock(&sem_table.lock);
+    return r >= 0 && put_user(d, arg) ? -EFAULT : r;
 }
 
 static long ctl_set(struct sem_set *s, uptr arg)
@@ -354,35 +359,23 @@ static long ctl_info(int cmd, uptr arg)
     return r ? r : last;
 }
 
-/* By the number of a slot; returns the id. */
-static long ctl_slot(s32 slot, int cmd, uptr arg)
-{
-    struct sem_set *s = (struct sem_set *)sysv_by_slot_locked(&sem_table, slot);
-    long r = IS_ERR(s) ? PTR_ERR(s) : cmd == SEM_STAT ? sysv_check(&s->perm, 4) : 0;
-    if (!r)
-        r = ctl_stat(s, arg);
-    return r ? r : s->perm.id;
-}
-
 long sem_control(s32 id, u32 num, int cmd, u64 arg)
 {
+    enum sysv_stat how = sysv_stat_how(cmd, SEM_STAT);
     if (cmd == IPC_INFO || cmd == SEM_INFO)
         return ctl_info(cmd, arg);
+    if (how != STAT_NOT)
+        return ctl_stat(id, how, arg);
     mutex_lock(&sem_table.lock);
-    bool by_slot = cmd == SEM_STAT || cmd == SEM_STAT_ANY;
-    struct sem_set *s = by_slot ? NULL : sem_find(id);
-    long r = by_slot ? ctl_slot(id, cmd, arg) : IS_ERR(s) ? PTR_ERR(s) : 0;
-    if (s && !r) {
+    struct sem_set *s = sem_find(id);
+    long r = IS_ERR(s) ? PTR_ERR(s) : 0;
+    if (!r) {
         switch (cmd) {
         case GETVAL: case GETPID: case GETNCNT: case GETZCNT: case SETVAL:
             r = ctl_one(s, num, cmd, arg);
             break;
         case GETALL: case SETALL:
             r = ctl_all(s, cmd == SETALL, arg);
-            break;
-        case IPC_STAT:
-            r = sysv_check(&s->perm, 4);
-            r = r ? r : ctl_stat(s, arg);
             break;
         case IPC_SET:
             r = ctl_set(s, arg);

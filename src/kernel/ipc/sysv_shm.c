@@ -207,20 +207,25 @@ void sysv_show_shm(struct strbuf *sb)
               "      ctime                   rss                  swap", show_line);
 }
 
-static long ctl_stat(struct segment *s, uptr arg)
+/* Returns the id, if it was not asked for by that. */
+static long ctl_stat(s32 id, enum sysv_stat how, uptr arg)
 {
-    struct shmid64_ds d;
-
-    memset(&d, 0, sizeof(d));
-    sysv_perm_out(&s->perm, &d.shm_perm);
-    d.shm_segsz = s->size;
-    d.shm_atime = s->atime;
-    d.shm_dtime = s->dtime;
-    d.shm_ctime = s->ctime;
-    d.shm_cpid = (s32)s->creator;
-    d.shm_lpid = (s32)s->last;
-    d.shm_nattch = attached(s);
-    return put_user(d, arg);
+    struct shmid64_ds d = {0};
+    mutex_lock(&shm_table.lock);
+    const struct segment *s = (const void *)sysv_stat_locked(&shm_table, id, how);
+    long r = IS_ERR(s) ? PTR_ERR(s) : how == STAT_ID ? 0 : s->perm.id;
+    if (!IS_ERR(s)) {
+        sysv_perm_out(&s->perm, &d.shm_perm);
+        d.shm_segsz = s->size;
+        d.shm_atime = s->atime;
+        d.shm_dtime = s->dtime;
+        d.shm_ctime = s->ctime;
+        d.shm_cpid = (s32)s->creator;
+        d.shm_lpid = (s32)s->last;
+        d.shm_nattch = attached(s);
+    }
+    mutex_unlock(&shm_table.lock);
+    return r >= 0 && put_user(d, arg) ? -EFAULT : r;
 }
 
 static long ctl_set(struct segment *s, uptr arg)
@@ -254,10 +259,6 @@ static long ctl_info(int cmd, uptr arg)
 static long shm_command(struct segment *s, int cmd, uptr arg)
 {
     switch (cmd) {
-    case IPC_STAT: {
-        long r = sysv_check(&s->perm, 4);
-        return r ? r : ctl_stat(s, arg);
-    }
     case IPC_SET:
         return ctl_set(s, arg);
     case IPC_RMID:
@@ -277,25 +278,17 @@ static long shm_command(struct segment *s, int cmd, uptr arg)
     return -EINVAL;
 }
 
-/* By the number of a slot; returns the id. */
-static long shm_slot(s32 slot, int cmd, uptr arg)
-{
-    struct segment *s = (struct segment *)sysv_by_slot_locked(&shm_table, slot);
-    long r = IS_ERR(s) ? PTR_ERR(s) : cmd == SHM_STAT ? sysv_check(&s->perm, 4) : 0;
-    if (!r)
-        r = ctl_stat(s, arg);
-    return r ? r : s->perm.id;
-}
-
 long shm_control(s32 id, int cmd, uptr arg)
 {
+    enum sysv_stat how = sysv_stat_how(cmd, SHM_STAT);
     if (cmd == IPC_INFO || cmd == SHM_INFO)
         return ctl_info(cmd, arg);
     shm_sweep();
+    if (how != STAT_NOT)
+        return ctl_stat(id, how, arg);
     mutex_lock(&shm_table.lock);
-    bool by_slot = cmd == SHM_STAT || cmd == SHM_STAT_ANY;
-    struct segment *s = by_slot ? NULL : segment_find(id);
-    long r = by_slot ? shm_slot(id, cmd, arg) : IS_ERR(s) ? PTR_ERR(s) : shm_command(s, cmd, arg);
+    struct segment *s = segment_find(id);
+    long r = IS_ERR(s) ? PTR_ERR(s) : shm_command(s, cmd, arg);
     mutex_unlock(&shm_table.lock);
     shm_sweep();
     return r;

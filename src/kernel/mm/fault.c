@@ -36,16 +36,15 @@ static bool lock_for_fault(struct mm *mm)
         mutex_lock(&mm->lock);
         return true;
     }
-    u64 stop = 0;
-    for (u32 i = 0; !stop || host_clock(CLOCK_MONOTONIC) < stop; i++) {
+    for (u32 i = 0; i < YIELDS; i++) {
         if (mutex_trylock(&mm->lock))
             return true;
-        if (i < YIELDS) {
-            host_yield();
-            continue;
-        }
-        u64 now = host_clock(CLOCK_MONOTONIC);
-        stop = stop ? stop : now + PATIENCE;
+        host_yield();
+    }
+    u64 now = host_clock(CLOCK_MONOTONIC), stop = now + PATIENCE;
+    for (; now < stop; now = host_clock(CLOCK_MONOTONIC)) {
+        if (mutex_trylock(&mm->lock))
+            return true;
         host_futex_wait(&mm->lock.word, atomic_load_relaxed(&mm->lock.word), now + NAP);
     }
     return false;

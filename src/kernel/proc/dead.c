@@ -33,7 +33,8 @@ bool carrier_died(const struct task_core *t)
     u32 tid = atomic_load(&t->host_tid);
     if (mutex_died(&t->alive))
         return true;
-    return !atomic_load_relaxed(&t->alive.word) && tid && !host_exists(t->host_pid ? t->host_pid : tid, tid);
+    return !atomic_load_relaxed(&t->alive.word) && tid && !host_exists(t->host_pid ? t->host_pid : tid, tid) &&
+           atomic_load(&t->host_tid) == tid; /* not if it has just ended by itself */
 }
 
 static struct task *find_dead_locked(void)

@@ -467,7 +467,7 @@ void dump_look(void)
     for (u32 i = 0; i < MIN(dumps.used, TWINS); i++) {
         struct task *twin = dumps.twin[i];
         u32 tid = twin ? atomic_load(&twin->core.host_tid) : 0;
-        if (!tid || !carrier_died(&twin->core) || atomic_load(&twin->core.host_tid) != tid) /* not if it has just ended by itself */
+        if (!tid || !carrier_died(&twin->core))
             continue;
         twin->core.host_tid = 0;
         broker_call_forget(tid);

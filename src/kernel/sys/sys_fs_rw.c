@@ -439,18 +439,21 @@ SYSCALL4(fallocate, int, fd, int, mode, s64, off, s64, size)
     return r;
 }
 
+static long sync_file(struct file *f, bool data_only)
+{
+    if (f->mode & FMODE_PATH)
+        return -EBADF;
+    if (f->ops->fsync)
+        return f->ops->fsync(f, data_only);
+    return S_ISREG(f->inode->mode) || S_ISDIR(f->inode->mode) ? 0 : -EINVAL;
+}
+
 static long sync_fd(int fd, bool data_only)
 {
     struct file *f = fd_get(fd);
     if (!f)
         return -EBADF;
-    long r;
-    if (f->mode & FMODE_PATH)
-        r = -EBADF;
-    else if (f->ops->fsync)
-        r = f->ops->fsync(f, data_only);
-    else
-        r = S_ISREG(f->inode->mode) || S_ISDIR(f->inode->mode) ? 0 : -EINVAL;
+    long r = sync_file(f, data_only);
     file_put(f);
     return r;
 }
@@ -506,9 +509,10 @@ SYSCALL4(sync_file_range, int, fd, s64, off, s64, size, u32, flags)
     if (!f)
         return -EBADF;
     u32 mode = f->inode->mode;
-    long r = f->mode & FMODE_PATH ? -EBADF : S_ISREG(mode) || S_ISBLK(mode) || S_ISDIR(mode) || S_ISLNK(mode) ? 0 : -ESPIPE;
+    bool seekable = S_ISREG(mode) || S_ISBLK(mode) || S_ISDIR(mode) || S_ISLNK(mode);
+    long r = seekable || f->mode & FMODE_PATH ? sync_file(f, true) : -ESPIPE;
     file_put(f);
-    return r ? r : sync_fd(fd, true);
+    return r;
 }
 
 static long advice(int fd)

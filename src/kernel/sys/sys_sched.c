@@ -197,37 +197,8 @@ static u32 default_who(int which, u32 who)
     return who ? who : which == PRIO_PROCESS ? t->tid : which == PRIO_PGRP ? t->tg->pgid : t->cred->uid;
 }
 
-static long renice(struct task *t, int nice)
-{
-    if (!may_change(t))
-        return -EPERM;
-    s64 lowest = 20 - (s64)MIN(t->tg->rlimits[RLIMIT_NICE][0], 40ul);
-    if (nice < t->nice && nice < lowest && !capable(CAP_SYS_NICE))
-        return -EACCES;
-    t->nice = nice;
-    return 0;
-}
-
-SYSCALL3(setpriority, int, which, u32, who, int, nice)
-{
-    if (which < 0 || which > PRIO_USER)
-        return -EINVAL;
-    nice = MAX(MIN(nice, 19), -20);
-    who = default_who(which, who);
-    long r = -ESRCH;
-    struct task *t;
-    mutex_lock(&tasklist_lock);
-    for (struct tgroup *g = tgroup_next_locked(1); g; g = tgroup_next_locked(g->tgid + 1))
-        list_for_each(t, &g->tasks, tg_link)
-            if (selected(t, which, who)) {
-                long e = renice(t, nice);
-                r = r == -ESRCH || e ? e : r;
-            }
-    mutex_unlock(&tasklist_lock);
-    return r;
-}
-
-SYSCALL2(getpriority, int, which, u32, who)
+/* Calls fn for each task that is meant, with what it made of those before, -ESRCH to begin with; returns the last. */
+static long for_selected(int which, u32 who, long (*fn)(struct task *t, int value, long so_far), int value)
 {
     if (which < 0 || which > PRIO_USER)
         return -EINVAL;
@@ -238,10 +209,29 @@ SYSCALL2(getpriority, int, which, u32, who)
     for (struct tgroup *g = tgroup_next_locked(1); g; g = tgroup_next_locked(g->tgid + 1))
         list_for_each(t, &g->tasks, tg_link)
             if (selected(t, which, who))
-                r = MAX(r, 20l - t->nice);
+                r = fn(t, value, r);
     mutex_unlock(&tasklist_lock);
     return r;
 }
+
+/* fn has changed a task: an error of one before stays. */
+static long changed(long so_far) { return so_far == -ESRCH ? 0 : so_far; }
+
+static long renice(struct task *t, int nice, long so_far)
+{
+    if (!may_change(t))
+        return -EPERM;
+    s64 lowest = 20 - (s64)MIN(t->tg->rlimits[RLIMIT_NICE][0], 40ul);
+    if (nice < t->nice && nice < lowest && !capable(CAP_SYS_NICE))
+        return -EACCES;
+    t->nice = nice;
+    return changed(so_far);
+}
+
+static long best_nice(struct task *t, int unused, long so_far) { return (void)unused, MAX(so_far, 20l - t->nice); }
+
+SYSCALL3(setpriority, int, which, u32, who, int, nice) { return for_selected(which, who, renice, MAX(MIN(nice, 19), -20)); }
+SYSCALL2(getpriority, int, which, u32, who) { return for_selected(which, who, best_nice, 0); }
 
 /* ---- I/O priorities: kept only (ioprio_set(2)) ---- */
 
@@ -259,46 +249,31 @@ static u32 ioprio_best(u32 a, u32 b)
     return MIN(a, b);
 }
 
-/* which: as of getpriority(2), from 1 on. */
-SYSCALL2(ioprio_get, int, which, u32, who)
+static long best_ioprio(struct task *t, int unused, long so_far)
 {
-    which--;
-    if (which < 0 || which > PRIO_USER)
-        return -EINVAL;
-    who = default_who(which, who);
-    long r = -ESRCH;
-    struct task *t;
-    mutex_lock(&tasklist_lock);
-    for (struct tgroup *g = tgroup_next_locked(1); g; g = tgroup_next_locked(g->tgid + 1))
-        list_for_each(t, &g->tasks, tg_link)
-            if (selected(t, which, who))
-                r = r < 0 ? (long)t->ioprio : (long)ioprio_best((u32)r, t->ioprio);
-    mutex_unlock(&tasklist_lock);
-    return r;
+    (void)unused;
+    return so_far < 0 ? (long)t->ioprio : (long)ioprio_best((u32)so_far, t->ioprio);
 }
+
+static long set_ioprio(struct task *t, int prio, long so_far)
+{
+    if (!may_change(t))
+        return -EPERM;
+    t->ioprio = (u32)prio;
+    return changed(so_far);
+}
+
+/* which: as of getpriority(2), but from 1 on. */
+SYSCALL2(ioprio_get, int, which, u32, who) { return for_selected(which - 1, who, best_ioprio, 0); }
 
 SYSCALL3(ioprio_set, int, which, u32, who, u32, prio)
 {
     u32 class = ioprio_class(prio), level = prio & (IOPRIO_LEVELS - 1); /* hints are in between */
-    which--;
-    if (which < 0 || which > PRIO_USER || class > IOPRIO_IDLE || (class == IOPRIO_NONE && level))
+    if (class > IOPRIO_IDLE || (class == IOPRIO_NONE && level))
         return -EINVAL;
     if (class == IOPRIO_RT && !capable(CAP_SYS_NICE) && !capable(CAP_SYS_ADMIN))
         return -EPERM;
-    who = default_who(which, who);
-    long r = -ESRCH;
-    struct task *t;
-    mutex_lock(&tasklist_lock);
-    for (struct tgroup *g = tgroup_next_locked(1); g; g = tgroup_next_locked(g->tgid + 1))
-        list_for_each(t, &g->tasks, tg_link)
-            if (selected(t, which, who)) {
-                long e = may_change(t) ? 0 : -EPERM;
-                if (!e)
-                    t->ioprio = prio;
-                r = r == -ESRCH || e ? e : r;
-            }
-    mutex_unlock(&tasklist_lock);
-    return r;
+    return for_selected(which - 1, who, set_ioprio, (int)prio);
 }
 
 SYSCALL3(getcpu, uptr, cpu, uptr, node, uptr, unused)

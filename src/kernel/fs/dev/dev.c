@@ -111,12 +111,6 @@ static long mem_map(struct file *f, u64 off, u64 max, bool shared, bool write_sh
     return 0;
 }
 
-static void mem_unmap(struct file *f, bool write_shared)
-{
-    (void)write_shared;
-    (void)f;
-}
-
 static const struct file_ops mem_fops = {
     .open = mem_open,
     .read = mem_read,
@@ -124,7 +118,6 @@ static const struct file_ops mem_fops = {
     .llseek = mem_llseek,
     .ioctl = mem_ioctl,
     .map = mem_map,
-    .unmap = mem_unmap,
 };
 
 /* ---- the tree ---- */

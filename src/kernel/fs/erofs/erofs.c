@@ -127,12 +127,6 @@ static long file_map(struct file *f, u64 off, u64 max, bool shared, bool write_s
     return 0;
 }
 
-static void file_unmap(struct file *f, bool write_shared)
-{
-    (void)write_shared;
-    (void)f;
-}
-
 static long file_view(struct file *f, bool make, struct view_entry *out, int *view_fd)
 {
     (void)make;
@@ -152,7 +146,6 @@ static long file_view(struct file *f, bool make, struct view_entry *out, int *vi
 const struct file_ops erofs_file_fops = {
     .read = file_read_,
     .map = file_map,
-    .unmap = file_unmap,
     .view = file_view,
 };
 
