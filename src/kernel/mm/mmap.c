@@ -315,6 +315,11 @@ long mm_map(struct mm *mm, u64 addr, u64 size, int prot, int flags, struct file 
         vm |= VM_NORESERVE;
     if (flags & MAP_LOCKED)
         vm |= VM_LOCKED;
+    if ((vm | mm->def_flags) & VM_LOCKED) {
+        long r = mm_lock_room(mm, size);
+        if (r)
+            return r == -ENOMEM ? -EAGAIN : r;
+    }
     if (type != MAP_PRIVATE)
         vm |= VM_SHARED;
     if (f) {
@@ -480,16 +485,6 @@ out:;
     long r = (long)mm->brk;
     mm_unlock(mm);
     return r;
-}
-
-u64 mm_locked(struct mm *mm)
-{
-    u64 size = 0;
-    mm_lock(mm);
-    for (u32 i = 0; i < mm->count; i++)
-        size += mm->vmas[i].flags & VM_LOCKED ? mm->vmas[i].end - mm->vmas[i].start : 0;
-    mm_unlock(mm);
-    return size;
 }
 
 u64 mm_size(struct mm *mm) { return atomic_load_relaxed(&mm->total_pages) << PAGE_SHIFT; }
