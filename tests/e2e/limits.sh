@@ -240,6 +240,8 @@ N
   like '  says so' '*harena: out of memory: the sandbox reached its memory limit*' "$(tail -1 err)"
   seconds ./nocgroup "$H" run --memory 64M $w sh -c 'for i in 1 2 3 4 5; do /w/hog private 50 & done; wait'
   is 'no cgroup: memory of many processes' 137 $st
+  seconds ./nocgroup "$H" run --memory 64M $w sh -c 'for i in 1 2 3 4 5 6 7 8; do while :; do :; done & done; exec /w/hog readonly 400'
+  is 'no cgroup: memory while all processors are kept busy' 137 $st
   seconds ./nocgroup "$H" run --memory 64M $w /w/hog tables 1600
   is 'no cgroup: page tables' 137 $st
   seconds ./nocgroup "$H" run --memory 64M $w /w/hog data 400
