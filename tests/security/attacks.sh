@@ -123,8 +123,8 @@ held outside/capabilities [ -n "$broker" -a -z "$caps" ]
 # what the host itself keeps, whatever the guest's kernel does
 kept=''
 for p in $(children "$broker"); do
-  kept+=$(awk '/^Max (core file size|locked memory)/ && ($(NF - 2) != 0 || $(NF - 1) != 0) || /^Max open files/ && ($4 != 32 || $5 != 32)' "/proc/$p/limits")
-  [ "$(cat "/proc/$p/oom_score_adj")" = 1000 ] || kept+=' oom_score_adj'
+  kept+=$(awk '/^Max (core file size|locked memory)/ && ($(NF - 2) != 0 || $(NF - 1) != 0) || /^Max open files/ && ($4 != 32 || $5 != 32)' "/proc/$p/limits" 2>/dev/null)
+  [ "$(cat "/proc/$p/oom_score_adj" 2>/dev/null)" = 1000 ] || [ ! -e "/proc/$p" ] || kept+=' oom_score_adj' # it may just have ended
 done
 held outside/host-limits [ -n "$broker" -a -z "$kept" -a -n "$(children "$broker")" ]
 held outside/broker-no-core [ "$(awk '/^Max core/ { print $5 $6 }' "/proc/$broker/limits")" = 00 ]
