@@ -31,15 +31,25 @@ void stream_pair(struct sock *a, struct sock *b)
     atomic_store(&b->peer, a);
 }
 
-/* The error of sending on s in its present state, or 0. s->lock not needed: flags only ever get set. */
-static long send_state(struct sock *s)
+/* Nobody will read what s sends. */
+static bool unix_gone(const struct sock *s)
 {
+    const struct sock *p = s->family == AF_UNIX ? s->peer : NULL;
+    return p && (p->dead || p->rx_shut);
+}
+
+/* The error of sending on s in its present state, or 0. s->lock not needed: flags only ever get set. A call that finds an AF_UNIX peer gone
+ * gets EPIPE, and the error that the peer left stays for others; one that had to wait gets that first. */
+static long send_state(struct sock *s, bool waited)
+{
+    if (unix_gone(s) && !waited)
+        return -EPIPE;
     if (s->err) {
         long e = sock_take_err(s);
         if (e)
             return e;
     }
-    if (s->tx_shut || s->state == SOCK_CLOSED)
+    if (s->tx_shut || s->state == SOCK_CLOSED || unix_gone(s))
         return -EPIPE;
     if (!s->peer)
         return s->family == AF_UNIX ? -ENOTCONN : s->state == SOCK_CONNECTING ? -EAGAIN : -EPIPE;
@@ -110,13 +120,14 @@ long stream_send(struct sock *s, struct msg *m)
 {
     u64 deadline = sock_deadline(s->sndtimeo, m->flags);
     long done = 0, r = 0;
+    bool waited = false;
 
     if (m->flags & MSG_OOB)
         return -EOPNOTSUPP;
     if (m->addr_size && s->family == AF_UNIX)
         return s->peer ? -EISCONN : -EOPNOTSUPP;
     do {
-        r = send_state(s);
+        r = send_state(s, waited);
         if (r)
             break;
         if (!m->u->resid)
@@ -138,14 +149,15 @@ long stream_send(struct sock *s, struct msg *m)
         }
         mutex_lock(&s->lock);
         u32 seq = atomic_load(&s->seq); /* the reader makes room under its own lock, then counts here */
-        bool full = ring_len(&p->rx) >= stream_limit(s, p) && !p->dead && !s->err && !s->tx_shut;
+        bool full = ring_len(&p->rx) >= stream_limit(s, p) && !p->dead && !unix_gone(s) && !s->err && !s->tx_shut;
         if (full)
             r = sock_sleep_seq(s, deadline, seq);
+        waited = full;
         mutex_unlock(&s->lock);
         if (r)
             break;
     } while (m->u->resid);
-    if (r == -EPIPE && !done && !(m->flags & MSG_NOSIGNAL))
+    if (r == -EPIPE && !done && !(m->flags & MSG_NOSIGNAL) && !(waited && s->family == AF_UNIX))
         send_signal_current(SIGPIPE);
     return done ? done : r;
 }
