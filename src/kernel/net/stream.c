@@ -5,6 +5,7 @@
 #include "net/sock.h"
 
 #define SIGPIPE 13
+#define SCM_OVERHEAD 768u /* what a byte with descriptors counts, as Linux's skb does: else hundreds of thousands would fit */
 
 /* Bytes that may lie in the peer's ring. */
 u32 stream_limit(const struct sock *s, const struct sock *peer)
@@ -12,13 +13,15 @@ u32 stream_limit(const struct sock *s, const struct sock *peer)
     return s->family == AF_UNIX ? s->sndbuf : MIN(s->sndbuf / 2 + peer->rcvbuf / 2, RING_MAX_BYTES / 2);
 }
 
+static u64 stream_used(const struct sock *peer) { return ring_len(&peer->rx) + (u64)peer->rec_count * SCM_OVERHEAD; }
+
 /* Is there enough room to call it writable? Races with the peer are harmless: it wakes us when it drains. */
 bool stream_writable(const struct sock *s)
 {
     const struct sock *p = atomic_load(&s->peer);
     if (!p)
         return true;
-    u64 used = ring_len(&p->rx), limit = stream_limit(s, p);
+    u64 used = stream_used(p), limit = stream_limit(s, p);
     return s->family == AF_UNIX ? used * 4 <= limit : used * 3 <= limit * 2;
 }
 
@@ -81,6 +84,7 @@ static long mark_scm(struct sock *p, struct msg *m, u32 start, u32 n)
     r->start = start;
     r->size = n;
     list_add_tail(&p->recs, &r->link);
+    p->rec_count++;
     return 0;
 }
 
@@ -94,7 +98,7 @@ static long send_some(struct sock *s, struct sock *p, struct msg *m)
         mutex_unlock(&p->lock);
         return send_to_dead(s, m);
     }
-    u32 used = ring_len(&p->rx), limit = stream_limit(s, p);
+    u64 used = stream_used(p), limit = stream_limit(s, p);
     u32 n = used < limit ? (u32)MIN(m->u->resid, (u64)(limit - used)) : 0;
     r = n && m->scm ? scm_nest(p, m->scm) : 0;
     if (!r && n)
@@ -149,7 +153,7 @@ long stream_send(struct sock *s, struct msg *m)
         }
         mutex_lock(&s->lock);
         u32 seq = atomic_load(&s->seq); /* the reader makes room under its own lock, then counts here */
-        bool full = ring_len(&p->rx) >= stream_limit(s, p) && !p->dead && !unix_gone(s) && !s->err && !s->tx_shut;
+        bool full = stream_used(p) >= stream_limit(s, p) && !p->dead && !unix_gone(s) && !s->err && !s->tx_shut;
         if (full)
             r = sock_sleep_seq(s, deadline, seq);
         waited = full;
@@ -188,11 +192,11 @@ static void take_scm(struct sock *s, struct rec *r, struct msg *m, bool peek)
         return;
     }
     list_del(&r->link);
+    s->rec_count--;
     struct scm *scm = r->scm;
     r->scm = NULL;
     rec_free(r);
     scm_received(scm);
-    (void)s;
     m->scm = scm; /* freed by the caller even when nobody wants it */
 }
 
