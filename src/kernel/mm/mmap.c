@@ -323,7 +323,7 @@ long mm_map(struct mm *mm, u64 addr, u64 size, int prot, int flags, struct file 
             return r;
         file_get(f);
     } else if (type != MAP_PRIVATE) {
-        f = shmem_file("dev/zero", size, 0);
+        f = shmem_file("/dev/zero", size, 0);
         if (IS_ERR(f))
             return PTR_ERR(f);
         off = 0;
