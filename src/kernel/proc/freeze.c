@@ -245,8 +245,13 @@ void call_wants_rest(void)
     t->wants_rest = t->froze;
 }
 
+#define MMSGHDR_SIZE 64u
+static bool counts_messages(const struct regs *r) { return r->nr == __NR_sendmmsg || r->nr == __NR_recvmmsg; }
+
 static bool did_a_part(const struct task *t, const struct regs *r)
 {
+    if (counts_messages(r)) /* these say so only where what is left would be waited for */
+        return t->core.wants_rest && (long)r->rax > 0 && r->rax < (u32)r->rdx;
     bool write = r->nr == __NR_write || r->nr == __NR_pwrite64 || (r->nr == __NR_sendto && !r->r8);
     bool read = t->core.wants_rest && (r->nr == __NR_read || (r->nr == __NR_recvfrom && !r->r8));
     return (write || read) && (long)r->rax > 0 && r->rax < r->rdx;
@@ -265,7 +270,7 @@ static void take_rest(struct task *t, struct regs *r)
         t->partial = (struct partial_call){.buf = r->rsi, .size = r->rdx, .off = r->r10};
     u64 n = r->rax;
     t->partial.done += n;
-    r->rsi += n;
+    r->rsi += counts_messages(r) ? n * MMSGHDR_SIZE : n;
     r->rdx -= n;
     if (r->nr == __NR_pwrite64)
         r->r10 += n;

@@ -453,8 +453,10 @@ SYSCALL4(sendmmsg, s32, fd, uptr, msgs, u32, count, u32, flags)
     for (count = MIN(count, MMSG_MAX); done < count; done++) {
         uptr at = msgs + (u64)done * MMSGHDR_SIZE;
         r = sendmsg_common(s, f, at, flags);
-        if (r < 0)
+        if (r < 0) {
+            call_wants_rest();
             break;
+        }
         if (put_user((u32)r, at + MMSGHDR_LEN)) {
             r = -EFAULT;
             break;
@@ -682,8 +684,10 @@ SYSCALL5(recvmmsg, s32, fd, uptr, msgs, u32, count, u32, flags, uptr, timeout)
     for (count = MIN(count, MMSG_MAX); done < count;) {
         uptr at = msgs + (u64)done * MMSGHDR_SIZE;
         r = recvmsg_common(s, f, at, flags & ~MSG_WAITFORONE);
-        if (r < 0)
+        if (r < 0) {
+            call_wants_rest();
             break;
+        }
         if (put_user((u32)r, at + MMSGHDR_LEN)) {
             r = -EFAULT;
             break;
