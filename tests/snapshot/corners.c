@@ -46,7 +46,7 @@ int main(int argc, char **argv)
     char text[64] = "";
     if (argc > 1) { /* run by exec: waits as well */
         go[0] = atoi(argv[1]);
-        return wait_go() ? sleep_ms(300), 0 : 1;
+        return wait_go() ? 0 : 1;
     }
     tap_begin();
     int in = fcntl(0, F_DUPFD, 240);
