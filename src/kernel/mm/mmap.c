@@ -102,11 +102,19 @@ static long map_file(struct vma *v, u64 start, u64 end, bool count)
 
 long vma_map_file(struct vma *v, u64 start, u64 end) { return map_file(v, start, end, true); }
 
-/* Up to where it was mapped: what is behind faults and is looked at then. */
+/* Up to where it was mapped: what is behind faults and is looked at then. So does all of a host's file that is gone or has become too
+ * short: the program gets SIGBUS if it touches it, as when a file is cut. */
 long vma_map_again(struct vma *v)
 {
+    struct super_block *sb = v->map->file->inode->sb;
     u64 end = vma_host_end(v);
     long r = end > v->start ? map_file(v, v->start, end, false) : 0;
+    if (r && r != -ENOMEM && sb && sb->outside) {
+        end = v->start;
+        v->eof = v->pgoff;
+        v->flags &= ~VM_STILL;
+        r = 0;
+    }
     if (!r && end < v->end)
         r = host_mmap(end, v->end - end, PROT_NONE, HOST_ANON, -1, 0);
     return is_err(r) ? r : 0;
@@ -328,7 +336,7 @@ long mm_map(struct mm *mm, u64 addr, u64 size, int prot, int flags, struct file 
             return r;
         file_get(f);
     } else if (type != MAP_PRIVATE) {
-        f = shmem_file("dev/zero", size, 0);
+        f = shmem_file("/dev/zero", size, 0);
         if (IS_ERR(f))
             return PTR_ERR(f);
         off = 0;

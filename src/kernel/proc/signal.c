@@ -344,6 +344,7 @@ static bool deliver(struct task *t, struct regs *r, int sig, void *info, u32 con
             klog("%s (%u) ends: signal %d at ip %p, address %p", t->comm, t->tid, sig, (void *)r->rip, *(void **)((char *)info + 16));
         group_exit(sig);
     }
+    freeze_call_ends(t, r);
     long result;
     if (t->core.froze && r->nr != ~0ull && (long)r->rax == -ERESTART_RESTARTBLOCK && futex_interrupted(t, &result))
         r->rax = (u64)result;
