@@ -334,7 +334,7 @@ s32 freeze_dumped(struct broker *b, struct request *r);
 int snapshot_load(struct broker *b);
 
 /* session.c: sessions, rings, mail */
-int session_attach(struct broker *b, struct client *c, const struct ctl_attach *a, int fds[3]);
+int session_attach(struct broker *b, struct client *c, const struct ctl_attach *a, u32 size, int fds[3]);
 int session_start(struct broker *b, struct client *c, const struct ctl_run *run, u32 size, int fds[3]);
 struct session *session_main(struct broker *b);
 struct session *session_find(struct broker *b, u32 id);

@@ -242,10 +242,10 @@ static int handle_message(struct broker *b, struct client *c)
         return session_start(b, c, (struct ctl_run *)h, size, c->fds);
     }
     case CTL_ATTACH:
-        if (c->session || c->fd_count != 3 || size != sizeof(struct ctl_attach) || !c->is_link || !b->unattached)
+        if (c->session || c->fd_count != 3 || size < sizeof(struct ctl_attach) || !c->is_link || !b->unattached)
             return -EPROTO;
         c->fd_count = 0;
-        return session_attach(b, c, (struct ctl_attach *)h, c->fds);
+        return session_attach(b, c, (struct ctl_attach *)h, size, c->fds);
     case CTL_FREEZE:
         return freeze_order(b, c, number, c->fds, c->fd_count);
     case CTL_REBASE:

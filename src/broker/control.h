@@ -135,7 +135,7 @@ struct ctl_config {
 #define CTL_FREEZE_STOP 256u
 #define CTL_FREEZE_BASE 512u
 
-struct ctl_attach {
+struct ctl_attach { /* followed by the text of /run/harena/env */
     struct ctl_header h;
     u32 flags; /* CTL_RUN_TTY */
     u32 pad;

@@ -375,18 +375,25 @@ int session_start(struct broker *b, struct client *c, const struct ctl_run *run,
 }
 
 /* The main session of a sandbox that comes back: it has the first rings, as in the one the snapshot was made of. Takes the descriptors. */
-int session_attach(struct broker *b, struct client *c, const struct ctl_attach *a, int fds[3])
+int session_attach(struct broker *b, struct client *c, const struct ctl_attach *a, u32 size, int fds[3])
 {
     struct session *s = &b->sessions[0];
+    u32 env = size - sizeof(*a), total = sizeof(struct mail_attach) + env;
+    struct mail_attach *m = total <= MAIL_SIZE ? calloc(1, total) : NULL;
     *s = (struct session){ .state = SESSION_QUEUED, .id = ++b->session_next, .client = c, .main = true, .tty = a->flags & CTL_RUN_TTY };
     c->session = s;
     for (u32 i = 0; i < 3; i++)
         session_stream(b, s, i, fds[i], i);
-    struct mail_attach m = { .h = { .type = MAIL_ATTACH, .size = sizeof(m) }, .session = s->id, .flags = s->tty ? SPAWN_TTY : 0,
-                             .ring_in = s->stream[0].ring, .ring_out = s->stream[1].ring, .ring_err = s->stream[2].ring, .rows = a->rows,
-                             .cols = a->cols, .xpixel = a->xpixel, .ypixel = a->ypixel };
     b->unattached = false;
-    return mail_post_first(b, s, &m, sizeof(m)) ? 0 : -ENOMEM;
+    if (!m)
+        return -ENOMEM;
+    *m = (struct mail_attach){ .h = { .type = MAIL_ATTACH, .size = total }, .session = s->id, .flags = s->tty ? SPAWN_TTY : 0,
+                               .ring_in = s->stream[0].ring, .ring_out = s->stream[1].ring, .ring_err = s->stream[2].ring, .rows = a->rows,
+                               .cols = a->cols, .xpixel = a->xpixel, .ypixel = a->ypixel };
+    memcpy(m + 1, a + 1, env);
+    bool posted = mail_post_first(b, s, m, total);
+    free(m);
+    return posted ? 0 : -ENOMEM;
 }
 
 void session_signal(struct broker *b, struct session *s, u32 signal)

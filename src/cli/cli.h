@@ -82,6 +82,8 @@ struct environment {
 };
 /* K=V, or K: taken from ours. Returns false for what is neither. */
 bool environment_set(struct environment *e, const char *assignment);
+/* Lines of such, empty ones and comments (#). On false errno tells why; 0: a line is neither. */
+bool environment_file(struct environment *e, const char *path);
 void environment_defaults(struct environment *e, bool tty);
 
 /* Numbers with K, M, G suffixes; seconds with s, m, h. Return false on nonsense. */

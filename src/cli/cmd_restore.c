@@ -42,6 +42,7 @@ static int run_restored(struct store_loaded *l, struct run_options *o)
     if (o->command.tty && !l->parts.tty)
         return fail(125, "-t: the program in the snapshot has no terminal");
     o->command.tty = l->parts.tty;
+    o->command.env = o->env.list;
     for (int i = 0; i < 3; i++)
         o->command.fds[i] = i;
     run_options_parts(o, &l->parts);

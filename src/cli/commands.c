@@ -20,6 +20,7 @@ static const char run_help[] =
     "The program:\n"
     "  -e, --env NAME[=VALUE]      set a variable; without VALUE it is taken from here. Nothing else is: PATH, HOME, LANG (and\n"
     "                              TERM with -t) have defaults\n"
+    "      --env-file FILE         the same, a line each; lines that begin with # are comments\n"
     "  -w, --workdir DIR           directory to start in\n"
     "  -u, --user USER[:GROUP]     names or numbers, as /etc/passwd and /etc/group inside have them (default 0)\n"
     "  -t, --tty                   a terminal of its own, connected to this one\n"
@@ -144,6 +145,8 @@ static const char restore_help[] =
     "\n"
     "      --image FILE, --root DIR, -v, --volume SRC:DST[:MODE], --show-secrets, --force-cwd    see `harena run --help`\n"
     "      --name, --hostname, --memory, --timeout and the other limits, --require-layers, --verbose, -t    likewise\n"
+    "  -e, --env NAME[=VALUE]      for this copy: its programs find such lines in the file /run/harena/env, written before they go on\n"
+    "                              (the environment of one that runs is its own memory). --env-file FILE likewise\n"
     "      --verify                check all of its content, not only the kernel's state\n"
     "\n"
     "Example: harena snapshot web -o ready && harena restore ready --name web2 --memory 512M";

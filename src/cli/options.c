@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 enum { OPT_IMAGE = 256, OPT_ROOT, OPT_HOSTNAME, OPT_NAME, OPT_MEMORY, OPT_PIDS, OPT_TIMEOUT, OPT_VERBOSE, OPT_LAYERS, OPT_SECRETS,
-       OPT_CWD, OPT_NO_PATCH, OPT_CPUS, OPT_CPUSET, OPT_CPU_TIME, OPT_TMPFS, OPT_OUTPUT, OPT_FILES, OPT_VERIFY, OPT_OUTPUT_DIR, OPT_READ_ONLY };
+       OPT_CWD, OPT_NO_PATCH, OPT_CPUS, OPT_CPUSET, OPT_CPU_TIME, OPT_TMPFS, OPT_OUTPUT, OPT_FILES, OPT_VERIFY, OPT_OUTPUT_DIR, OPT_READ_ONLY,
+       OPT_ENV_FILE };
 
 #define FOR_ALL (FOR_RUN | FOR_RESTORE | FOR_FORK)
 
@@ -23,7 +24,8 @@ static const struct {
     { { "read-only", 0, 0, OPT_READ_ONLY }, FOR_RUN },
     { { "show-secrets", 0, 0, OPT_SECRETS }, FOR_RUN | FOR_RESTORE },
     { { "force-cwd", 0, 0, OPT_CWD }, FOR_RUN | FOR_RESTORE },
-    { { "env", 1, 0, 'e' }, FOR_RUN },
+    { { "env", 1, 0, 'e' }, FOR_RUN | FOR_RESTORE },
+    { { "env-file", 1, 0, OPT_ENV_FILE }, FOR_RUN | FOR_RESTORE },
     { { "workdir", 1, 0, 'w' }, FOR_RUN },
     { { "user", 1, 0, 'u' }, FOR_RUN },
     { { "tty", 0, 0, 't' }, FOR_RUN | FOR_RESTORE },
@@ -120,6 +122,10 @@ static int take_option(struct run_options *o, int c)
     case 'e':
         if (!environment_set(&o->env, optarg))
             return fail(125, "-e %s: write it as NAME=VALUE, or NAME to take it from here", optarg);
+        break;
+    case OPT_ENV_FILE:
+        if (!environment_file(&o->env, optarg))
+            return fail(125, "--env-file %s: %s", optarg, errno ? strerror(errno) : "write a line NAME=VALUE, NAME or # COMMENT each");
         break;
     case 'w': o->workdir = optarg; break;
     case 't': o->command.tty = true; break;

@@ -144,6 +144,26 @@ bool environment_set(struct environment *e, const char *assignment)
     return true;
 }
 
+bool environment_file(struct environment *e, const char *path)
+{
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t n;
+    bool good = true;
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return false;
+    while (good && (errno = 0, n = getline(&line, &room, f)) > 0) {
+        line[n - (line[n - 1] == '\n')] = 0;
+        good = !line[0] || line[0] == '#' || environment_set(e, line);
+    }
+    int error = good ? errno : 0;
+    free(line);
+    fclose(f);
+    errno = error;
+    return good && !error;
+}
+
 /* HOME is set by the sandbox: it follows from the user. */
 void environment_defaults(struct environment *e, bool tty)
 {

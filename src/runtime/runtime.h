@@ -120,7 +120,8 @@ struct harena_event {
 
 int harena_create(const struct harena_config *config, struct harena_sandbox **out, struct harena_error *err);
 int harena_start(struct harena_sandbox *s, const struct harena_command *command, struct harena_error *err);
-/* Instead of harena_start, when made from parts: the main session goes on with these streams (and terminal size). */
+/* Instead of harena_start, when made from parts: the main session goes on with these streams (and terminal size); env: what its programs find
+ * in /run/harena/env. */
 int harena_attach(struct harena_sandbox *s, const struct harena_command *command, struct harena_error *err);
 const char *harena_name(const struct harena_sandbox *s);
 

@@ -4,6 +4,7 @@
 #include "runtime/internal.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -214,14 +215,41 @@ int harena_rebase(const char *name, const struct harena_base *base, struct haren
 
 /* ---- making a sandbox from parts ---- */
 
+/* The message with a line for each variable, or NULL. */
+static struct ctl_attach *attach_message(const struct harena_command *c, u32 *size, struct harena_error *err)
+{
+    size_t n = sizeof(struct ctl_attach) + 1;
+    for (const char *const *v = c->env; v && *v; v++) {
+        if (strchr(*v, '\n')) {
+            harena_error_set(err, 125, "variable %.*s: a value with a line break cannot be given to a copy", (int)strcspn(*v, "="), *v);
+            return NULL;
+        }
+        n += strlen(*v) + 1;
+    }
+    struct ctl_attach *m = malloc(n);
+    if (!m) {
+        harena_error_set(err, 125, "out of memory");
+        return NULL;
+    }
+    *m = (struct ctl_attach){ .h.type = CTL_ATTACH, .flags = c->tty ? CTL_RUN_TTY : 0, .rows = c->rows, .cols = c->cols,
+                              .xpixel = c->xpixel, .ypixel = c->ypixel };
+    char *at = (char *)(m + 1);
+    for (const char *const *v = c->env; v && *v; v++)
+        at += sprintf(at, "%s\n", *v);
+    *size = (u32)(at - (char *)m);
+    return m;
+}
+
 int harena_attach(struct harena_sandbox *s, const struct harena_command *c, struct harena_error *err)
 {
-    struct ctl_attach m = { .h.type = CTL_ATTACH, .flags = c->tty ? CTL_RUN_TTY : 0, .rows = c->rows, .cols = c->cols,
-                            .xpixel = c->xpixel, .ypixel = c->ypixel };
+    u32 size;
+    struct ctl_attach *m = attach_message(c, &size, err);
+    if (!m)
+        return -1;
     int fds[3];
     for (int i = 0; i < 3; i++)
         fds[i] = stdio_fresh(c->fds[i], i > 0);
-    int r = message_send(s->link, &m, sizeof(m), fds, 3, err);
+    int r = message_send(s->link, m, size, fds, 3, err);
     if (r < 0 && errno == EPIPE) /* it has ended while it was kept: harena_next() tells why */
         r = 0;
     for (int i = 0; i < 3; i++)
@@ -232,5 +260,6 @@ int harena_attach(struct harena_sandbox *s, const struct harena_command *c, stru
         state_write_info(s, c->argv ?: restored);
         state_sweep(s->base_fd);
     }
+    free(m);
     return r;
 }

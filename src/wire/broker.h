@@ -284,7 +284,7 @@ struct mail_restore {
 };
 
 /* After it: the streams of the main session; all run. */
-struct mail_attach {
+struct mail_attach { /* followed by the text of /run/harena/env */
     struct mail_header h;
     u32 session; /* the main session's number from now on */
     u32 flags; /* SPAWN_TTY */

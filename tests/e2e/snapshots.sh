@@ -25,6 +25,25 @@ is 'restored, checked in full' 'good y' "$(echo y | h restore --verify first 2>&
 is 'forked' 'good z' "$(echo z | h fork "$tag-a" 2>/dev/null)"
 is 'a name is printed' "$tag-c" "$(echo z | h fork "$tag-a" --name "$tag-c" 2>&1 >/dev/null)"
 
+# ---- what is given to one copy ----
+mkfifo in2
+timeout 200 "$HARENA" run --name "$tag-e" -- sh -c 'echo up; read x; cat /run/harena/env; stat -c "%a %u" /run/harena/env' <in2 >e.out 2>&1 &
+exec 6>in2
+await e.out
+h snapshot "$tag-e" -o env
+printf '# a comment\n\nKEY=from file\nTASK=7\n' >vars
+is 'variables for a copy' "$(printf 'KEY=from file\nTASK=8\nHERE=1 2\n644 0')" "$(echo go | HERE='1 2' h restore --env-file vars -e TASK=8 -e HERE env 2>&1)"
+is 'none' "cat: /run/harena/env: No such file or directory" "$(echo go | h restore env 2>&1 | head -1)"
+status 'a line break' 125 "$HARENA" restore -e "$(printf 'A=1\n2')" env
+one_line 'a line break' 'variable A: *line break*'
+status 'no such file' 125 "$HARENA" restore --env-file none env
+one_line 'no such file' '--env-file none: No such file*'
+echo nonsense=1 >vars; echo =2 >>vars
+status 'a line without a name' 125 "$HARENA" restore --env-file vars env
+status 'too much' 125 "$HARENA" restore -e "A=$(head -c 120000 /dev/zero | tr '\0' x)" -e "B=$(head -c 120000 /dev/zero | tr '\0' x)" -e "C=$(head -c 90000 /dev/zero | tr '\0' x)" env
+is 'run has it, too' 'x y' "$(echo 'A=x y' >vars; h run --env-file vars sh -c 'echo "$A"' 2>&1)"
+exec 6>&-
+
 # ---- kernel state has no addresses that another build cannot find ----
 is 'every address in kernel state has a name' '' "$(grep -- ' -$' store/first/symbols)"
 is 'no names that depend on the order of code' '' "$(grep -E '\.[0-9]+$|\.(isra|part|constprop)' store/first/symbols)"

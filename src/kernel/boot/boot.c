@@ -317,10 +317,10 @@ static void restore_mail(const struct mail_restore *m)
     hosts_name();
 }
 
-static void attach_mail(const struct mail_attach *m)
+static void attach_mail(const struct mail_attach *m, u32 size)
 {
     u32 pid = take_over_sessions(m->session);
-    snapshot_attached(m);
+    snapshot_attached(m, size);
     struct broker_args a = {.op = WIRE_SPAWNED, .arg = {m->session, pid, pid ? 0 : (u64)-ESRCH, SPAWN_STEP_PROGRAM}};
     broker_call(&a);
 }
@@ -450,7 +450,7 @@ static void take_mail(void)
         break;
     case MAIL_ATTACH:
         if (size >= sizeof(struct mail_attach))
-            attach_mail((void *)h);
+            attach_mail((void *)h, size);
         break;
     case MAIL_TRACE:
         if (size >= sizeof(struct mail_trace))

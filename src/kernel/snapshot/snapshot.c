@@ -162,8 +162,9 @@ long snapshot_restore(const struct mail_restore *m)
     return r;
 }
 
-void snapshot_attached(const struct mail_attach *m)
+void snapshot_attached(const struct mail_attach *m, u32 size)
 {
+    machine_env((const char *)(m + 1), size - (u32)sizeof(*m));
     set_clocks();
     streams_attached(m);
     freeze_end();

@@ -24,12 +24,13 @@ bool snapshot_service(u64 *deadline); /* each time round, until *deadline; false
  * brings the tasks back, still frozen; with the second they run. In between a copy can be kept ready for as long as one likes. */
 void snapshot_reset(void);
 long snapshot_restore(const struct mail_restore *m);
-void snapshot_attached(const struct mail_attach *m);
+void snapshot_attached(const struct mail_attach *m, u32 size);
 
 /* machine.c: what tells the programs inside which machine they run on. */
 void machine_begins(void);  /* a new sandbox */
 bool machine_has_id(void);  /* before a snapshot: a name that is not there need not be looked for in each copy */
 void machine_changed(bool has_id); /* one that was made from a snapshot */
+void machine_env(const char *text, u32 size); /* what whoever made it says to it */
 
 /* dump.c: as an order to a parked task of each address space (freeze_in_each_mm). */
 long dump_fork(struct task *t);
