@@ -14,6 +14,7 @@
 #include "proc/futex.h"
 #include "proc/posix_timer.h"
 #include "proc/task.h"
+#include "proc/visit.h"
 #include "sys/trace.h"
 #include "tty/session.h"
 #include <asm/siginfo.h>
@@ -390,6 +391,8 @@ void exit_work(struct regs *r)
         task_exit(t->tg->exit_code);
     if (t->core.work & WORK_FREEZE)
         freeze_park(r);
+    if (t->core.work & WORK_VISIT)
+        visits_serve();
     if (vfork_parent_waits(t, r)) { /* no signal interrupts that */
         freeze_call_goes_on(t, r);
         return;

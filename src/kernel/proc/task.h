@@ -157,7 +157,8 @@ long put_rusage(uptr ru, u64 cpu_ns, u64 rss);
 long signal_send_locked(struct tgroup *tg, struct task *t, int sig, const void *info); /* t NULL: to the group */
 long signal_send_checked_locked(struct tgroup *tg, struct task *t, int sig, const void *info); /* kill's permission; sig 0 */
 long signal_send_pgrp_locked(u32 pgid, int sig, const void *info);
-bool may_inspect_locked(struct tgroup *tg); /* as for ptrace: same ids or CAP_SYS_PTRACE */
+bool may_inspect_locked(struct tgroup *tg); /* same ids and dumpable, or CAP_SYS_PTRACE */
+bool may_trace_locked(struct tgroup *tg); /* the same with the caller's real ids */
 bool signal_timer_pending_locked(struct tgroup *tg, struct task *t, u32 timer);
 void signal_force(int sig, int code, u64 addr); /* from a fault of the calling task */
 void signal_recalc(struct task *t);
