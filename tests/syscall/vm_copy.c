@@ -147,7 +147,7 @@ static void each_other(void)
             char c[8];
             strcpy(both, i ? "one" : "nul");
             pids[2 + i] = 1;
-            while (!pids[2 + !i])
+            while (!pids[2 + !i] || !pids[!i])
                 sched_yield();
             for (int n = 0; n < 300; n++)
                 bad += rd(pids[!i], c, both, 4) != 4 || strcmp(c, i ? "nul" : "one");

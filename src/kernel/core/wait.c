@@ -126,7 +126,7 @@ static long sleep_until(u64 deadline, u32 interrupt)
     }
 }
 
-long wait_sleep(u64 deadline) { return sleep_until(deadline, WORK_SIGNAL | WORK_EXIT | WORK_FREEZE); }
+long wait_sleep(u64 deadline) { return sleep_until(deadline, WORK_SIGNAL | WORK_EXIT | WORK_FREEZE | WORK_PTRACE); }
 long wait_sleep_freezable(u64 deadline) { return sleep_until(deadline, WORK_EXIT | WORK_FREEZE); }
 long wait_sleep_killable(u64 deadline) { return sleep_until(deadline, WORK_EXIT); }
 

@@ -12,6 +12,7 @@
 #include "core/uaccess.h"
 #include "mm/mm.h"
 #include "proc/cputime.h"
+#include "proc/ptrace.h"
 #include "proc/visit.h"
 
 #define TICK_NS 10000000u /* USER_HZ 100 */
@@ -23,6 +24,8 @@ static char state_of(const struct task *t)
         return 'Z';
     if (t->tg->virtual_init)
         return 'S';
+    if (t->pt && t->pt->stopped)
+        return 't';
     if (t->tg->stop_sig)
         return 'T';
     return t == current_task() || atomic_load_relaxed(&t->core.wake) != WAKE_SLEEPING ? 'R' : 'S';
@@ -88,12 +91,12 @@ static long show_status(struct pnode *n, struct strbuf *sb)
         return -ESRCH;
     }
     char s = state_of(t);
-    const char *word = s == 'Z' ? "zombie" : s == 'T' ? "stopped" : s == 'S' ? "sleeping" : "running";
+    const char *word = s == 'Z' ? "zombie" : s == 'T' ? "stopped" : s == 't' ? "tracing stop" : s == 'S' ? "sleeping" : "running";
     sb_printf(sb, "Name:\t%.16s\n", t->comm);
     if (t->fs && !t->exited)
         sb_printf(sb, "Umask:\t%04o\n", t->fs->umask);
-    sb_printf(sb, "State:\t%c (%s)\nTgid:\t%u\nNgid:\t0\nPid:\t%u\nPPid:\t%u\nTracerPid:\t0\n", s, word, n->pid, n->tid,
-              parent_of(t->tg));
+    sb_printf(sb, "State:\t%c (%s)\nTgid:\t%u\nNgid:\t0\nPid:\t%u\nPPid:\t%u\nTracerPid:\t%u\n", s, word, n->pid, n->tid,
+              parent_of(t->tg), ptraced(t) ? t->pt->tracer->tg->tgid : 0);
     if (t->cred)
         show_ids(sb, t->cred);
     sb_printf(sb, "FDSize:\t64\nGroups:\t");
