@@ -141,21 +141,26 @@ static void own(void)
 static void each_other(void)
 {
     volatile pid_t *pids = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    for (int i = 0; i < 2; i++)
-        if (!(pids[i] = must(fork()))) {
+    for (int i = 0; i < 2; i++) {
+        pid_t p = must(fork()); /* the child must not store its zero */
+        if (p) {
+            pids[i] = p;
+        } else {
             long bad = 0;
             char c[8];
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
             strcpy(both, i ? "one" : "nul");
             pids[2 + i] = 1;
             while (!pids[2 + !i] || !pids[!i])
-                sched_yield();
-            for (int n = 0; n < 300; n++)
+                usleep(1000);
+            for (int n = 0; n < 100; n++)
                 bad += rd(pids[!i], c, both, 4) != 4 || strcmp(c, i ? "nul" : "one");
             pids[4 + i] = 1;
             while (!pids[4 + !i])
                 usleep(1000);
             _exit(bad != 0);
         }
+    }
     for (int i = 0; i < 2; i++) {
         int status = -1;
         waitpid(pids[i], &status, 0);

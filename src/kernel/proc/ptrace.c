@@ -302,6 +302,8 @@ static void load(struct task *t, struct ptrace *p, struct regs *r)
     r->rip = s->rip == p->shown_rip ? old.rip : s->rip;
     r->rax = s->rax == p->shown_rax && p->kind != STOP_ENTRY ? old.rax : s->rax;
     r->nr = s->nr == p->shown_nr ? old.nr : (int)s->nr < 0 ? ~0ull : (u32)s->nr;
+    if (p->kind == STOP_ENTRY)
+        p->call_nr = s->nr;
     r->flags = (s->flags & FLAGS_USER) | 0x202;
     if (p->mode == RUN_STEP)
         r->flags |= FLAG_TF;
