@@ -21,7 +21,7 @@ ts = [threading.Thread(target=time.sleep, args=(0.05,)) for i in range(4)]
 [t.join() for t in ts]
 print(\"joined\")"; echo "status $?"; grep -c "+++ exited with 0" /tmp/o')
     is "strace -f of threads, $round" $'joined\nstatus 0\n5' "$out"
-    out=$(run sh -c './target threads & p=$!; sleep 0.3; strace -f -p $p -o /tmp/o & s=$!; sleep 0.5; kill -INT $s; wait $s; kill -0 $p && kill $p; cat /tmp/o')
+    out=$(run sh -c './target threads & p=$!; sleep 0.3; strace -f -p $p -o /tmp/o & s=$!; sleep 0.5; kill $s; wait $s; kill -0 $p && kill $p; cat /tmp/o')
     like "strace -p, $round" '*clock_nanosleep(CLOCK_REALTIME, 0, {tv_sec=0, tv_nsec=1000000}*' "$out"
     is "strace -p, $round: three threads" 3 "$(grep -o '^[0-9]\+ ' <<<"$out" | sort -u | wc -l)"
     like "strace -c, $round" '*% time*total*' "$(run strace -c ls /)"

@@ -1,0 +1,78 @@
+#!/bin/bash
+# Snapshots of running programs at random instants, or several that build on each other: the sandbox and the one made from the (last)
+# snapshot both come to the right end. And freezing
+# at random instants, thousands of times, while the system-call tests run.
+#
+# SNAPSHOT_ROUNDS  instants of each program (3); SNAPSHOT_PROGRAMS: only these
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../lib/check"
+programs=$here/../snapshot/programs
+rounds=${SNAPSHOT_ROUNDS:-3}
+mkdir lib && ln -s "$BUILD"/src/broker/harena-broker "$BUILD"/src/launch/harena-kernel "$BUILD"/src/image/harena-views lib/
+export HARENA_LIBEXEC=$work/lib
+
+with() { # FILE: the interpreter
+  case $1 in *.py) echo python3 ;; *.sh) echo bash ;; *.js) echo node ;; esac
+}
+
+instants() { # FILE
+  local f=$1 i=0 bad=0 made=0 chained=0 expected ms t
+  command -v "$(with "$f")" >/dev/null || { echo "ok - $f # skip: $(with "$f") is not here"; return; }
+  [ "$f" != redis.py ] || command -v redis-server >/dev/null || { echo "ok - $f # skip: redis-server is not here"; return; }
+  cp "$programs/$f" "/dev/shm/$tag-$f" # this directory itself may lie in /tmp
+  expected=$(cd / && unshare -m sh -c 'mount -t tmpfs t /tmp && exec timeout 100 "$@"' sh "$(with "$f")" "/dev/shm/$tag-$f" 2>&1)
+  rm -f "/dev/shm/$tag-$f"
+  t=$(date +%s%N)
+  is "$f" "$expected" "$(timeout 100 "$HARENA" run -v "$programs:/p" -- "$(with "$f")" "/p/$f" 2>&1)"
+  ms=$((($(date +%s%N) - t) / 1000000))
+  while [ $i -lt "$rounds" ]; do
+    i=$((i + 1))
+    timeout -k 5 200 "$HARENA" run --name "$tag-s" -v "$programs:/p" -- "$(with "$f")" "/p/$f" >original 2>&1 </dev/null &
+    local original=$!
+    while [ ! -e /run/harena/$tag-s/control ] && kill -0 $original 2>/dev/null; do :; done
+    t=$((RANDOM % ms))
+    local chain=$((RANDOM % 2 * (1 + RANDOM % 7)))
+    timeout -k 5 200 "$BUILD/tests/snapshot_clone" "$tag-s" $t 1 $chain >clone 2>clone.err </dev/null
+    local status=$?
+    wait $original
+    [ "$(cat original)" = "$expected" ] || { echo "# $f, $t of $ms ms, chain $chain: the original: $(cat original)"; bad=$((bad + 1)); }
+    [ $status != 99 ] || continue
+    chained=$((chained + (chain > 1)))
+    made=$((made + 1))
+    case $status$expected in # what was printed before is not printed again
+    0*"$(cat clone)") ;;
+    *) echo "# $f, $t of $ms ms, chain $chain: status $status: $(tail -5 clone) $(cat clone.err)"; bad=$((bad + 1)) ;;
+    esac
+  done
+  is "$f: clones that went wrong" 0 $bad
+  echo "# $f: $made clones, $chained of chains"
+}
+
+frozen() { # NAME of a system-call test
+  local bin=$work/$1 out
+  ${CC:-cc} -std=gnu11 -O1 -w -pthread -o "$bin" "$here/../syscall/$1.c" -lrt -Wl,--no-warn-execstack || return
+  chmod 755 "$work" "$bin"
+  timeout -k 5 100 "$HARENA" run --name "$tag-f" -v "$work:/t" -e TAP_DIR=/tmp -- "/t/$1" >frozen.out 2>&1 </dev/null &
+  while [ ! -e /run/harena/$tag-f/control ] && kill -0 $! 2>/dev/null; do :; done
+  freeze_all_the_time "$1" $!
+  is "$1, frozen all the time" '0 ' "$? $(grep -a '^not ok' frozen.out)"
+}
+
+freeze_all_the_time() { # NAME PID: until the sandbox has ended; returns its status
+  local out status
+  out=$(timeout 100 "$BUILD/tests/snapshot_freezer" "$tag-f" $RANDOM 2>&1)
+  status=$?
+  is "$1: came to rest each time" 0 $status
+  [ $status = 0 ] || echo "# $out"
+  like "$1" 'frozen [1-9]*' "$out"
+  wait "$2"
+}
+
+frozen_program() { # FILE: many short processes, which end while others are being parked
+  timeout -k 5 200 "$HARENA" run --name "$tag-f" -v "$programs:/p" -- "$(with "$1")" "/p/$1" >frozen.out 2>&1 </dev/null &
+  while [ ! -e /run/harena/$tag-f/control ] && kill -0 $! 2>/dev/null; do :; done
+  freeze_all_the_time "$1" $!
+  is "$1, frozen all the time" 0 $?
+}
+
+for t in ${FROZEN:-ptrace vm_copy}; do frozen $t; done; grep -a -A3 "^not ok" frozen.out; tail -5 frozen.out; finish
