@@ -23,6 +23,7 @@ print(\"joined\")"; echo "status $?"; grep -c "+++ exited with 0" /tmp/o')
     is "strace -f of threads, $round" $'joined\nstatus 0\n5' "$out"
     out=$(run sh -c './target threads & p=$!; sleep 0.3; strace -f -p $p -o /tmp/o & s=$!; sleep 0.5; kill $s; wait $s; kill -0 $p && kill $p; cat /tmp/o')
     like "strace -p, $round" '*clock_nanosleep(CLOCK_REALTIME, 0, {tv_sec=0, tv_nsec=1000000}*' "$out"
+    like "strace -p, $round: the call it is in" '*pause(*' "$out"
     is "strace -p, $round: three threads" 3 "$(grep -o '^[0-9]\+ ' <<<"$out" | sort -u | wc -l)"
     like "strace -c, $round" '*% time*total*' "$(run strace -c ls /)"
     like "strace --inject, $round" '*Permission denied*' "$(run strace -o /dev/null -e inject=openat:error=EACCES cat /etc/passwd)"
@@ -30,7 +31,7 @@ print(\"joined\")"; echo "status $?"; grep -c "+++ exited with 0" /tmp/o')
     echo 'ok - strace # skip: not installed'
   fi
   if command -v gdb >/dev/null; then
-    out=$(run gdb -q -batch -nx -ex 'break main' -ex run -ex bt -ex 'info registers rip' -ex next -ex next -ex step -ex bt -ex 'print n' -ex finish \
+    out=$(run gdb -q -batch -nx -ex 'break main' -ex run -ex bt -ex 'info registers rip' -ex next -ex next -ex next -ex step -ex bt -ex 'print n' -ex finish \
       -ex 'print twice(21)' -ex 'set can-use-hw-watchpoints 0' -ex 'watch counter' -ex continue -ex 'delete' -ex 'print counter = 100' -ex continue ./target)
     like "gdb, $round: breakpoint" '*Breakpoint 1, main (argc=1, *' "$out"
     like "gdb, $round: registers" '*rip *<main+*' "$out"
@@ -46,7 +47,7 @@ print(\"joined\")"; echo "status $?"; grep -c "+++ exited with 0" /tmp/o')
     like "gdb -p, $round: it goes on" '*detached*status 143' "$out"
     out=$(run sh -c './target threads & p=$!; sleep 0.3; gcore -o /tmp/core $p >/dev/null 2>&1; kill $p; gdb -q -batch -nx -ex "thread apply all bt" ./target /tmp/core.$p 2>&1')
     like "gcore, $round" '*in thread (*in thread (*in main (argc=2*' "$out"
-    out=$(run gdb -q -batch -nx -ex 'set breakpoint pending on' -ex 'break write' -ex run -ex 'bt 1' -ex 'catch syscall exit_group' -ex 'delete 1' -ex continue /bin/echo hello)
+    out=$(run gdb -q -batch -nx -ex 'set breakpoint pending on' -ex 'break write' -ex run -ex 'bt 1' -ex 'catch syscall exit_group' -ex 'delete 1' -ex continue --args /bin/echo hello)
     like "gdb, $round: breakpoint in a library" '*Breakpoint 1*write*hello*Catchpoint 2 (call to syscall exit_group)*' "$out"
     like "gdb, $round: a hardware watchpoint" '*debug register: No space left on device*' "$(run gdb -q -batch -nx -ex 'break main' -ex run -ex 'watch counter' -ex continue ./target)"
   else

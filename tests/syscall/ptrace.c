@@ -578,7 +578,16 @@ static void restarts(void)
             note("stop %x", s);
         pt(PTRACE_CONT, p, 0, 0);
     }
+    pt(PTRACE_INTERRUPT, p, 0, 0);
+    next_of(p);
+    pt(PTRACE_SYSCALL, p, 0, 0);
+    is(next_of(p), SIGTRAP, "the call it is in is told");
+    is((int)regs_of(p).orig_rax, SYS_read, "which it is");
+    pt(PTRACE_SYSCALL, p, 0, 0);
     must(write(fd[1], "x", 1));
+    is(next_of(p), SIGTRAP, "and its end");
+    is(regs_of(p).rax, 1, "with its result");
+    pt(PTRACE_CONT, p, 0, 0);
     for (int i = 0; i < 5; i++) {
         usleep(10000);
         pt(PTRACE_INTERRUPT, p, 0, 0);

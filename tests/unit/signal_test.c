@@ -65,6 +65,7 @@ void visits_serve(void) {}
 bool ptrace_work(struct task *t, struct regs *r) { return (void)t, (void)r, false; }
 bool ptrace_signal(struct task *t, int sig, const void *info) { return (void)t, (void)sig, (void)info, false; }
 bool ptrace_group_stop(struct task *t) { return (void)t, false; }
+bool ptrace_call_cut(struct task *t, struct regs *r) { return (void)t, (void)r, false; }
 bool ptrace_call_again(struct task *t, struct regs *r) { return (void)t, (void)r, false; }
 bool ptrace_dies(int status, bool alone) { return (void)status, (void)alone, false; }
 void ptrace_handler_begins(struct task *t, struct regs *r, bool done) { (void)t, (void)r, (void)done; }

@@ -317,6 +317,14 @@ static void load(struct task *t, struct ptrace *p, struct regs *r)
 /* The call at whose entry it stopped. In a child of fork it returns as another task. */
 static void make_call(struct task *t, struct regs *r)
 {
+    struct ptrace *p = t->pt;
+    bool cut = p->cut && r->nr == p->call_nr && t->core.froze;
+    p->cut = false;
+    if (cut) {
+        r->rax = p->cut_rax;
+        freeze_call_goes_on(t, r);
+        return;
+    }
     if (r->nr != ~0ull) {
         r->rax = r->nr;
         syscall_dispatch(r);
@@ -466,6 +474,17 @@ bool ptrace_call_begins(struct task *t, struct regs *r)
     r->rax = (u64)-ENOSYS;
     pend(t, STOP_ENTRY);
     return true;
+}
+
+/* strace -p shows the call that it has found its tracee in. */
+bool ptrace_call_cut(struct task *t, struct regs *r)
+{
+    struct ptrace *p = t->pt;
+    if (!ptraced(t) || p->mode != RUN_CALLS || p->in_call)
+        return false;
+    p->cut_rax = r->rax;
+    p->cut = ptrace_call_begins(t, r);
+    return p->cut;
 }
 
 bool ptrace_call_again(struct task *t, struct regs *r)

@@ -53,10 +53,10 @@ struct ptrace {
     u32 stops_seen; /* tgroup.stops: this one it has told of */
     u32 event, exec_tid;
     u64 event_msg, msg;
-    bool seized, stopped, told, listening, has_info, in_call, again, fpu_changed, dies_alone;
+    bool seized, stopped, told, listening, has_info, in_call, again, cut, fpu_changed, dies_alone;
     int code; /* of wait: what is above the low byte */
     int resume_sig, status, dies_of;
-    u64 call_nr;
+    u64 call_nr, cut_rax;
     u64 shown_rip, shown_nr, shown_rax;
     u8 info[128];
     struct frozen *saved;
@@ -76,6 +76,7 @@ bool ptrace_work(struct task *t, struct regs *r); /* exit_work: WORK_PTRACE; tru
 bool ptrace_signal(struct task *t, int sig, const void *info); /* a signal was taken; true: it is told first */
 bool ptrace_group_stop(struct task *t); /* the group is stopped; true: that is told first */
 bool ptrace_call_begins(struct task *t, struct regs *r); /* true: the exit path makes the call */
+bool ptrace_call_cut(struct task *t, struct regs *r); /* one that was cut short by a stop and is to go on */
 bool ptrace_call_again(struct task *t, struct regs *r); /* a restart that is traced as a call */
 void ptrace_call_done(struct task *t, struct regs *r); /* a call that was interrupted may be at its end */
 void ptrace_event(struct task *t, u32 event, u64 msg); /* if it is asked for */

@@ -438,7 +438,8 @@ void exit_work(struct regs *r)
         signal_set_mask(t, t->saved_blocked);
     }
     if (freeze_cut_short(t, r)) {
-        freeze_call_goes_on(t, r);
+        if (!(t->pt && ptrace_call_cut(t, r)))
+            freeze_call_goes_on(t, r);
         return;
     }
     t->core.froze = t->core.wants_rest = false;
