@@ -293,7 +293,7 @@ static long mem_io(struct file *f, struct uio *u, u64 *pos, bool write)
     struct mm *mm = mm_of(n, &r);
     if (!mm)
         return r == -ESRCH ? 0 : r;
-    u64 max = MIN(MAX(u->resid, 1ul), (u64)VISIT_MAX), done = 0;
+    u64 max = MIN(MAX(u->resid, 1ul), (u64)VISIT_MAX), done = 0, start = *pos;
     char *buf = kmalloc(max);
     r = buf ? 0 : -ENOMEM;
     while (u->resid && !r) {
@@ -309,8 +309,10 @@ static long mem_io(struct file *f, struct uio *u, u64 *pos, bool write)
         done += got > 0 ? (u64)got : 0;
         *pos += got > 0 ? (u64)got : 0;
     }
-    if (r == -ERESTARTNOINTR && done)
-        call_wants_rest();
+    if (r == -ERESTARTNOINTR) { /* all over again, once it is thawed */
+        *pos = start;
+        done = 0;
+    }
     kfree(buf);
     mm_put(mm);
     return done ? (long)done : r;

@@ -45,7 +45,7 @@ static long move(u32 pid, struct mm *mm, struct uio *local, const struct uio *re
             at += n > 0 ? (u64)n : 0;
         }
     kfree(buf);
-    return done ? done : r;
+    return done && r != -ERESTARTNOINTR ? done : r; /* it may well be done all over again */
 }
 
 static long vm_copy(u32 pid, uptr lvec, u64 lcnt, uptr rvec, u64 rcnt, u64 flags, bool write)
