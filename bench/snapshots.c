@@ -4,7 +4,9 @@
  *                                  the first instruction and to the second line of a clone, beside a cold start to the first line
  *     snapshots -rate N THREADS CMD...   whole clones a second: each prints its line and ends
  *     snapshots -many N CMD...     N clones alive at once: time to make them, memory of each
- *     snapshots -live CMD...       pause of a sandbox that is copied, time to ten copies running, snapshots one after the other
+ *     snapshots -live N CMD...     N copies of a running sandbox: until its state is taken, until all of them run
+ *     snapshots -gap N CMD...      the longest time in which a sandbox that is copied does not run, as its program sees it, in N rounds, in turn
+ *                                  with such without a copy: CMD looks at the clock all the time from one line to the next and prints it
  *     snapshots -pause N CMD...    pause and resume
  *     snapshots -file N CMD...     snapshots to files in the current directory: the first, and N further ones; CMD changes a megabyte
  *                                  at each line it is given and prints one. Without fsync, and with
@@ -228,8 +230,7 @@ static void many(int n)
         harena_close(s[i]);
 }
 
-/* Prints the largest gap between two moments in which the guest ran: CMD prints what it saw. The copies wait for input that does not come:
- * what a program does when its input has ended, such as python's end, is not ours. */
+/* The copies wait for input that does not come: what a program does when its input has ended, such as python's end, is not ours. */
 static void live(int copies)
 {
     int hold[2];
@@ -246,6 +247,34 @@ static void live(int copies)
     printf("live copy: state taken in %.1f ms, %d copies run after %.1f ms\n", taken, copies, now() - t);
     for (int i = 0; i < copies; i++)
         harena_close(s[i]);
+}
+
+static double watched(const int ends[2], bool copied)
+{
+    char text[64] = "";
+    if (write(ends[0], "\n", 1) != 1)
+        err(1, "write");
+    usleep(50000);
+    if (copied) {
+        snapshot();
+        harena_parts_free(parts);
+    } else {
+        usleep(100000);
+    }
+    if (write(ends[0], "\n", 1) != 1 || read(ends[1], text, sizeof(text) - 1) < 1)
+        errx(1, "the program ended before its line");
+    return atof(text);
+}
+
+static void gaps(int n, const int ends[2])
+{
+    double *with = calloc(n, sizeof(*with)), *without = calloc(n, sizeof(*without));
+    for (int i = 0; i < n; i++) {
+        without[i] = watched(ends, false);
+        with[i] = watched(ends, true);
+    }
+    printf("longest gap seen by a program that is copied: %.1f ms", median(with, n));
+    printf(" (%.1f to %.1f); without a copy %.1f ms\n", with[0], with[n - 1], median(without, n));
 }
 
 static void pauses(int n)
@@ -341,7 +370,7 @@ int main(int argc, char **argv)
     snprintf(name, sizeof(name), "bench-%d", getpid());
     struct harena_sandbox *s = start(argv + used, name, ends);
     read_line(ends[1]);
-    if (strcmp(mode, "-live") && strcmp(mode, "-pause") && strcmp(mode, "-file"))
+    if (strcmp(mode, "-live") && strcmp(mode, "-gap") && strcmp(mode, "-pause") && strcmp(mode, "-file"))
         snapshot();
     if (!strcmp(mode, "-clone"))
         clones(n, argv + used);
@@ -351,6 +380,8 @@ int main(int argc, char **argv)
         many(n);
     else if (!strcmp(mode, "-live"))
         live(n);
+    else if (!strcmp(mode, "-gap"))
+        gaps(n, ends);
     else if (!strcmp(mode, "-pause"))
         pauses(n);
     else if (!strcmp(mode, "-file")) {

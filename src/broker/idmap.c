@@ -59,10 +59,11 @@ int idmap_namespace(uid_t outer)
     return fd;
 }
 
-/* An id-mapped private copy of the mount at `path`. Returns an O_PATH descriptor or -errno. */
+/* An id-mapped private copy of the mount at `path`, with what is mounted below it: otherwise what that hides would be seen. Returns
+ * an O_PATH descriptor or -errno. */
 int idmap_open(int userns, const char *path)
 {
-    int fd = syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    int fd = syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
     if (fd < 0)
         return -errno;
     struct mount_attr a = { .attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, .userns_fd = userns };

@@ -5,7 +5,8 @@
  *   processors     affinity, set here before the guest's first process has begun: its filter knows no call to change it
  *   processor time the cgroup's count; without one the sum over the host processes of the guest, from /proc
  *   memory         the cgroup; without one RLIMIT_DATA of each process (spawn.c), and here the sum over all processes and the
- *                  segments K and D. Pages shared after a fork count for each process then, so there is room of a quarter above
+ *                  segments K and D, page tables included. Pages shared after a fork count for each process then, so there is room
+ *                  of a quarter above
  *   files in memory  the size of D
  *
  * What is only looked at now and then (LOOK_MS) can be exceeded for that long. The guest's processes are found by their session: the
@@ -23,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LOOK_MS 250u
@@ -179,25 +181,36 @@ static ssize_t read_proc(int proc, u32 pid, const char *file, char *out, size_t 
 
 struct look {
     u64 ticks; /* of those alive */
-    u64 pages; /* not shared with files or segments */
+    u64 kib;   /* not shared with files or segments, page tables included */
     struct host_process *list;
     u32 count, room;
 };
 
+/* Pages that are swapped out, and tables for pages that are not there or all the same, take memory, too. */
+static u64 private_kib(const char *status)
+{
+    static const char *const names[] = { "\nRssAnon:", "\nVmPTE:", "\nVmSwap:" };
+    u64 kib = 0;
+    for (u32 i = 0; i < ARRAY_COUNT(names); i++) {
+        const char *at = strstr(status, names[i]);
+        kib += at ? strtoull(at + strlen(names[i]), NULL, 10) : 0;
+    }
+    return kib;
+}
+
 static void look_at(struct broker *b, int proc, u32 pid, struct look *l)
 {
-    char text[1024];
+    char text[4096];
     unsigned session;
-    unsigned long long user, system, start, size, resident, shared;
+    unsigned long long user, system, start;
     if (read_proc(proc, pid, "stat", text, sizeof(text)) <= 0)
         return;
     char *after = strrchr(text, ')');
     if (!after || sscanf(after, ") %*c %*d %*d %u %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d %*d %llu", &session,
                          &user, &system, &start) != 4 || session != (u32)b->zygote_pid)
         return;
-    if (read_proc(proc, pid, "statm", text, sizeof(text)) > 0 && sscanf(text, "%llu %llu %llu", &size, &resident, &shared) == 3 &&
-        resident > shared)
-        l->pages += resident - shared;
+    if (read_proc(proc, pid, "status", text, sizeof(text)) > 0)
+        l->kib += private_kib(text);
     l->ticks += user + system;
     if (l->count == l->room) {
         u32 room = l->room ? l->room * 2 : 64;
@@ -279,6 +292,13 @@ static void check_memory(struct broker *b, u64 private_bytes)
         end_sandbox(b, 137, "out of memory: the sandbox reached its memory limit and was killed; raise --memory");
 }
 
+static u64 own_cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return t.tv_sec * 1000000000ul + t.tv_nsec;
+}
+
 /* Called before each wait. Returns how long that may be, at most wait_ms (-1: for ever). */
 int limits_check(struct broker *b, int wait_ms)
 {
@@ -291,11 +311,13 @@ int limits_check(struct broker *b, int wait_ms)
         u64 used = group_cpu_ns(b), private_bytes = 0, next_ms = LOOK_MS;
         if (memory_is_ours(c) || (c->cpu_time_ms && used == UNKNOWN)) {
             struct look look;
+            u64 begun = own_cpu_ns();
             look_at_processes(b, &look);
-            private_bytes = look.pages * PAGE_SIZE;
+            private_bytes = look.kib * 1024;
             if (used == UNKNOWN)
                 used = (look.ticks + l->gone_ticks) * (1000000000ull / TICKS_PER_S);
-            next_ms = MAX(next_ms, (monotonic_ns() - now) / 1000000 * 20); /* at most a twentieth of our time */
+            /* at most a sixth of a processor; how long it took is the guest's choice, who may keep all processors busy */
+            next_ms = MAX(next_ms, (own_cpu_ns() - begun) / 1000000 * 5);
         }
         if (c->cpu_time_ms) {
             check_cpu_time(b, used);

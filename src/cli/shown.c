@@ -43,6 +43,24 @@ static bool is_or_contains(const char *dir, const char *path)
     return !strcmp(dir, "/") || (!strncmp(dir, path, n) && (!path[n] || path[n] == '/'));
 }
 
+static bool same_directory(const char *a, const char *b)
+{
+    struct stat x, y;
+    return !strcmp(a, b) || (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
+}
+
+/* is_or_contains() by whatever name: where it is mounted a second time a directory has another. */
+static bool reaches(const char *dir, const char *path)
+{
+    char at[PATH_MAX];
+    if (is_or_contains(dir, path))
+        return true;
+    for (snprintf(at, sizeof(at), "%s", path); *at; *strrchr(at, '/') = 0)
+        if (same_directory(dir, at))
+            return true;
+    return same_directory(dir, "/");
+}
+
 /* Is cwd the home directory of a person (or of root), or does it hold one? HOME may be another's, or not set. */
 static bool holds_a_home(const char *cwd)
 {
@@ -51,7 +69,7 @@ static bool holds_a_home(const char *cwd)
     struct passwd *p;
     while (f && !holds && (p = fgetpwent(f)))
         if (p->pw_dir[0] == '/' && p->pw_dir[1] && (!p->pw_uid || (p->pw_uid >= 1000 && p->pw_uid != 65534)))
-            holds = is_or_contains(cwd, p->pw_dir);
+            holds = reaches(cwd, p->pw_dir);
     if (f)
         fclose(f);
     return holds;
@@ -61,20 +79,21 @@ static bool holds_a_home(const char *cwd)
 static const char *cwd_refusal(const char *cwd)
 {
     static const char *const system_places[] = { "/etc", "/proc", "/sys", "/dev", "/boot", "/run", "/var/run" };
+    static const char *const shared_places[] = { "/tmp", "/var/tmp", "/root", "/home" };
     const char *home = getenv("HOME");
-    char real[PATH_MAX];
-    if (!strcmp(cwd, "/"))
+    char real[PATH_MAX + 3];
+    if (same_directory(cwd, "/"))
         return "it is the whole host";
-    if (home && realpath(home, real) && is_or_contains(cwd, real))
+    if (home && realpath(home, real) && reaches(cwd, real))
         return "it is or holds your home directory";
-    if (holds_a_home(cwd))
+    snprintf(real, sizeof(real), "%s/..", cwd);
+    if (holds_a_home(cwd) || same_directory(real, "/home"))
         return "it is or holds a home directory";
-    if (!strncmp(cwd, "/home/", 6) && !strchr(cwd + 6, '/'))
-        return "it is or holds a home directory";
-    if (!strcmp(cwd, "/tmp") || !strcmp(cwd, "/var/tmp") || !strcmp(cwd, "/root") || !strcmp(cwd, "/home"))
-        return "it is shared with other programs";
+    for (size_t i = 0; i < ARRAY_COUNT(shared_places); i++)
+        if (same_directory(cwd, shared_places[i]))
+            return "it is shared with other programs";
     for (size_t i = 0; i < ARRAY_COUNT(system_places); i++)
-        if (is_or_contains(system_places[i], cwd) || is_or_contains(cwd, system_places[i]))
+        if (reaches(system_places[i], cwd) || reaches(cwd, system_places[i]))
             return "it belongs to the system";
     if (secret_path(cwd) || secret_holder(cwd))
         return "its name is one of a secret";

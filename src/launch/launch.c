@@ -142,6 +142,8 @@ static struct carrier *launch_carrier(void)
     return c;
 }
 
+/* A kick waits until the handler returns: each takes a frame of some 3 KB of the alternate stack, and any number may come. Faults do not
+ * wait: one in the handler itself is to be reported. */
 static void launch_signals(void)
 {
     extern void trap_handler(int, struct siginfo *, void *);
@@ -152,7 +154,7 @@ static void launch_signals(void)
         u64 flags;
         void *restorer;
         u64 mask;
-    } sa = {(void *)trap_handler, SA_SIGINFO | SA_ONSTACK | SA_NODEFER | 0x04000000, host_sigreturn, 0};
+    } sa = {(void *)trap_handler, SA_SIGINFO | SA_ONSTACK | SA_NODEFER | 0x04000000, host_sigreturn, 1ul << (SIGURG - 1)};
     u64 none = 0;
     for (u32 i = 0; i < ARRAY_COUNT(sigs); i++)
         if (RAW4(__NR_rt_sigaction, sigs[i], &sa, NULL, 8))

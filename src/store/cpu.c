@@ -30,25 +30,34 @@ _Static_assert(sizeof(table) / sizeof(table[0]) <= 64, "features are bits of a w
 
 const char *cpu_feature_name(u32 n) { return n < ARRAY_COUNT(table) ? table[n].name : NULL; }
 
-/* An exit of a virtual machine for each leaf: they are asked once each. */
+/* Each CPUID is an exit of a virtual machine, some 10 us: so each leaf is asked once. */
+static void ask(const u32 max[2], u32 leaf, u32 sub, u32 r[4])
+{
+    r[A] = r[B] = r[C] = r[D] = 0;
+    if (leaf <= max[leaf >> 31])
+        __cpuid_count(leaf, sub, r[A], r[B], r[C], r[D]);
+}
+
 void cpu_here(struct cpu *c)
 {
-    u32 r[4] = { 0 }, leaf = 0, sub = 0, low, high;
+    u32 max[2] = { __get_cpuid_max(0, NULL), __get_cpuid_max(0x80000000, NULL) };
+    u32 r[4] = { 0 }, leaf = 0, sub = 0, xsave = 0, low, high;
     *c = (struct cpu){ 0 };
     for (u32 i = 0; i < ARRAY_COUNT(table); i++) {
         if (table[i].leaf != leaf || table[i].sub != sub) {
             leaf = table[i].leaf;
             sub = table[i].sub;
-            if (!__get_cpuid_count(leaf, sub, &r[A], &r[B], &r[C], &r[D]))
-                r[A] = r[B] = r[C] = r[D] = 0;
+            ask(max, leaf, sub, r);
+            if (leaf == 1)
+                xsave = r[C] & bit_OSXSAVE;
         }
         if (r[table[i].reg] >> table[i].bit & 1)
             c->features |= 1ull << i;
     }
-    if (!__get_cpuid_count(1, 0, &r[A], &r[B], &r[C], &r[D]) || !(r[C] & bit_OSXSAVE))
+    if (!xsave)
         return;
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     c->xcr0 = (u64)high << 32 | low;
-    if (__get_cpuid_count(13, 0, &r[A], &r[B], &r[C], &r[D]))
-        c->xsave_size = r[B];
+    ask(max, 13, 0, r);
+    c->xsave_size = r[B];
 }

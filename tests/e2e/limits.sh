@@ -21,7 +21,8 @@ end = time.time() + float(sys.argv[1])
 while time.time() < end: pass
 P
 # private: anonymous memory, by pages made read-only after they were written, so that RLIMIT_DATA does not count them; data: the
-# segment of files in memory, written to without asking the guest's kernel
+# segment of files in memory, written to without asking the guest's kernel; tables: page tables, half of what is named, for pages that are
+# all the host's one of zeroes
 cat >hog.c <<'C'
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +33,17 @@ cat >hog.c <<'C'
 int main(int argc, char **argv)
 {
     long mib = atol(argv[2]);
-    for (long i = 0; i < mib; i++) {
+    if (!strcmp(argv[1], "tables"))
+        for (long i = 0; i < mib / 4; i++) {
+            char *p = mmap(0, 1ul << 30, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+            if (p == MAP_FAILED)
+                return 9;
+            madvise(p, 1ul << 30, MADV_NOHUGEPAGE);
+            for (long at = 0; at < 1l << 30; at += 2 << 20)
+                *(volatile char *)(p + at);
+            usleep(2000);
+        }
+    for (long i = 0; i < mib && strcmp(argv[1], "tables"); i++) {
         char *p = strcmp(argv[1], "data") ? mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
                                           : (char *)D_BASE + (4ul << 30) + (i << 20);
         if (p == MAP_FAILED)
@@ -136,6 +147,7 @@ except PermissionError: print("EPERM")')"
 # ---- memory ----
 status 'out of memory, the program' 137 "$H" run --memory 64M $w /w/hog readonly 200
 one_line 'out of memory, the program' 'out of memory: */w/hog was killed*'
+status 'out of memory, page tables' 137 "$H" run --memory 64M $w /w/hog tables 1600
 status 'out of memory, a child' 3 "$H" run --memory 64M $w sh -c '/w/hog readonly 200; exit 3'
 like '  is told' '*harena: out of memory: 1 process of the sandbox was killed*' "$(cat err)"
 "$H" run --name "$tag-m" --memory 64M --pids 40 --cpus 1.5 --timeout 60s --files 200 $w sh -c '/w/hog readonly 200; echo up; exec sleep 30' >up 2>/dev/null &
@@ -228,6 +240,10 @@ N
   like '  says so' '*harena: out of memory: the sandbox reached its memory limit*' "$(tail -1 err)"
   seconds ./nocgroup "$H" run --memory 64M $w sh -c 'for i in 1 2 3 4 5; do /w/hog private 50 & done; wait'
   is 'no cgroup: memory of many processes' 137 $st
+  seconds ./nocgroup "$H" run --memory 64M $w sh -c 'for i in 1 2 3 4 5 6 7 8; do while :; do :; done & done; exec /w/hog readonly 400'
+  is 'no cgroup: memory while all processors are kept busy' 137 $st
+  seconds ./nocgroup "$H" run --memory 64M $w /w/hog tables 1600
+  is 'no cgroup: page tables' 137 $st
   seconds ./nocgroup "$H" run --memory 64M $w /w/hog data 400
   is 'no cgroup: files in memory around the kernel' 137 $st
   status 'no cgroup: honest programs' 0 ./nocgroup "$H" run --memory 256M $w sh -c '/w/hog private 50; seq 1000 | sort -n | wc -l; for i in 1 2 3 4 5 6; do /w/hog private 20 & done; wait'

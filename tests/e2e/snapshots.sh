@@ -196,6 +196,36 @@ one_line 'a damaged manifest' 'damaged'
 echo >&6
 exec 6>&-
 
+# ---- a file of the host that is mapped shared: the copy shows what it is now; one that was cut or is gone faults when it is touched ----
+cat >mapped.py <<'P'
+import mmap, sys
+f = open('/data/m', 'r+b')
+m = mmap.mmap(f.fileno(), 8192)
+print(m[:4].decode(), flush=True)
+sys.stdin.readline()
+print('here', flush=True)
+print(m[:4].decode(), flush=True)
+P
+head -c 8192 /dev/zero | tr '\0' '!' >data/m
+printf old | dd of=data/m conv=notrunc 2>/dev/null
+mkfifo in4
+timeout 100 "$HARENA" run --name "$tag-m" -v "$work/data:/data:rw" -v "$work/mapped.py:/m.py" -- python3 /m.py <in4 >m.out 2>&1 &
+maps=$!
+exec 7>in4
+await m.out
+status 'a snapshot with a mapped file of the host' 0 "$HARENA" snapshot "$tag-m" -o mapped-file
+echo >&7
+exec 7>&-
+wait $maps
+is 'it goes on' 'old! here old!' "$(echo $(cat m.out))"
+printf new | dd of=data/m conv=notrunc 2>/dev/null
+is 'the file has changed' 'here new!' "$(echo $(echo | h restore mapped-file 2>&1))"
+: >data/m
+is 'it was cut' 'here 135' "$(echo $(echo | h restore mapped-file 2>/dev/null; echo $?))"
+rm data/m
+is 'it is gone' 'here 135' "$(echo $(echo | h restore mapped-file 2>/dev/null; echo $?))"
+h rm mapped-file
+
 # ---- fork in numbers, pause ----
 mkdir logs
 timeout 100 "$HARENA" run --name "$tag-f" -- sh -c 'i=0; while [ $i -lt 40 ]; do echo $i; i=$((i + 1)); sleep 0.1; done' >f.out 2>&1 &

@@ -38,6 +38,21 @@ static void clean_up(void)
         return;
 }
 
+/* What inputs have made of the directory. */
+static void afresh(void)
+{
+    static u32 inputs;
+    char command[128];
+    if (inputs++ % 512)
+        return;
+    snprintf(command, sizeof(command), "chmod -R u+rwx %s/box; find %s/box -mindepth 1 -delete", top, top);
+    if (system(command))
+        return;
+    snprintf(command, sizeof(command), "mkdir %s/box/sub; echo text >%s/box/a; echo secret >%s/box/.env; ln -s ../outside %s/box/l", top, top, top, top);
+    if (system(command))
+        return;
+}
+
 static void put(const char *name, const char *text)
 {
     char path[128];
@@ -118,12 +133,23 @@ static void run_session(void)
     session_start(&b, b.link, &m.run, sizeof(struct ctl_run) + 4, fds);
 }
 
+/* A handle that is there, by chance: numbers are not to be guessed. */
+static u32 some_handle(u32 chance)
+{
+    u32 n = b.fs.handle_count ? chance % b.fs.handle_count : 0;
+    for (u32 i = 0; i < BROKER_HANDLE_MAX; i++)
+        if (b.fs.handles[i].used && !n--)
+            return (u32)b.fs.handles[i].generation << 16 | i;
+    return chance;
+}
+
 int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 {
     char sink[4096];
+    afresh();
     run_session();
     while (size >= 8) {
-        u8 what = data[0], slot = data[1] % REQ_SLOTS;
+        u8 what = data[0], slot = data[1] % REQ_SLOTS, how = data[3] / 4;
         u32 n = MIN((size_t)data[2] + (data[3] % 4) * 256u, size - 4);
         data += 4;
         size -= 4;
@@ -134,10 +160,14 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
             } m;
             memset(&m, 0, sizeof(m));
             memcpy(&m, data, MIN(n, sizeof(m)));
-            m.q.op = what & 1 ? WIRE_LOOKUP + what % 20 : what % 8;
+            m.q.op = what & 1 ? WIRE_LOOKUP + what / 2 % (WIRE_READ_PATH + 1 - WIRE_LOOKUP) : what / 2 % (WIRE_USAGE + 1);
             m.q.mount %= 4;
-            if (what & 2)
+            if (how & 1)
                 m.q.size = n > sizeof(m.q) ? n - sizeof(m.q) : 0;
+            if (how & 2)
+                m.q.handle = some_handle(m.q.handle);
+            if (how & 4) /* where the second of two names begins */
+                m.q.arg[0] = strnlen((char *)m.q.data, sizeof(m.room) - 1) + 1;
             pwrite(b.r_fd, &m, sizeof(m), R_REQUESTS + slot * R_REQUEST_STRIDE);
             u32 seq = b.done_seq[slot] + 1;
             pwrite(b.r_fd, &seq, 4, offsetof(struct r_control_guest, req_seq) + slot * 4);
@@ -149,7 +179,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
         data += n;
         size -= n;
         guest_refresh(&b);
-        requests_serve(&b, what & 4 ? slot + 1 : 0, 0);
+        requests_serve(&b, how & 8 ? slot + 1 : 0, 0);
         mail_pump(&b);
         rings_pump(&b);
         sessions_settle(&b);
@@ -170,7 +200,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
             close(b.fs.handles[i].fd);
             b.fs.handles[i].used = false;
         }
-    b.fs.handle_count = 0;
+    b.fs.handle_count = b.fs.handle_next = 0;
     while (b.mail_first) {
         struct mail_item *m = b.mail_first;
         b.mail_first = m->next;

@@ -678,6 +678,31 @@ static int mappings(void)
     return 0;
 }
 
+/* A host process or thread that its kernel does not know of: waits on a word that nobody changes. */
+static void __attribute__((noreturn, force_align_arg_pointer)) wait_for_ever(void)
+{
+    volatile u32 *word = (void *)(R_BASE + R_SIZE - 8);
+    for (;;)
+        host(202, (long)word, 9 /* FUTEX_WAIT_BITSET */, *word, 0, 0, 0xffffffff);
+}
+
+/* As many of them as the host allows. */
+static int host_tasks(bool threads)
+{
+    static u64 tid;
+    long n = 0;
+    u64 *stacks = mmap(NULL, 3000 * 4096, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (; n < 2000; n++) {
+        u64 *top = stacks + (n + 1) * 512 - 8;
+        *top = (u64)wait_for_ever; /* the gadget returns there */
+        if (failed(threads ? host(56, 0x350f00, (long)top, (long)&tid, (long)&tid, 0, 0)
+                           : host(56, 0x100011, (long)top, (long)&tid, 0, 0, 0)))
+            break;
+    }
+    printf("%s\n", n < 10 ? "few" : n < 100 ? "refused" : "many");
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "", *arg = argc > 2 ? argv[2] : "0";
@@ -717,6 +742,8 @@ int main(int argc, char **argv)
         return uncounted();
     } else if (!strcmp(what, "mappings")) {
         return mappings();
+    } else if (!strcmp(what, "processes") || !strcmp(what, "threads")) {
+        return host_tasks(*what == 't');
     } else {
         return 2;
     }

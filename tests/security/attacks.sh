@@ -120,6 +120,14 @@ for p in $(children "$broker"); do
 done
 $root && held outside/descriptors [ -n "$broker" -a -z "$fds" ]
 held outside/capabilities [ -n "$broker" -a -z "$caps" ]
+# what the host itself keeps, whatever the guest's kernel does
+kept=''
+for p in $(children "$broker"); do
+  kept+=$(awk '/^Max (core file size|locked memory)/ && ($(NF - 2) != 0 || $(NF - 1) != 0) || /^Max open files/ && ($4 != 32 || $5 != 32)' "/proc/$p/limits" 2>/dev/null)
+  [ "$(cat "/proc/$p/oom_score_adj" 2>/dev/null)" = 1000 ] || [ ! -e "/proc/$p" ] || kept+=' oom_score_adj' # it may just have ended
+done
+held outside/host-limits [ -n "$broker" -a -z "$kept" -a -n "$(children "$broker")" ]
+held outside/broker-no-core [ "$(awk '/^Max core/ { print $5 $6 }' "/proc/$broker/limits")" = 00 ]
 held outside/filter [ -n "$broker" -a -z "$seccomp" ]
 held outside/broker-capabilities [ "$(grep CapEff /proc/"$broker"/status)" = "$(printf 'CapEff:\t0000000000000000')" ]
 # speculation: no control weaker than this process has by the host's default; store bypass closed where the host can
@@ -233,6 +241,10 @@ limits() { # PREFIX COMMAND...
   held "limits/$p-broker-fills-memory" [ $s = 137 -a ! -s out ]
   timeout 60 "$@" run --memory 64M --timeout 20s "${with_volumes[@]}" -- /w/attack mappings >out 2>/dev/null
   held "limits/$p-mappings" [ "$(cat out)" != many ]
+  for what in processes threads; do
+    timeout 60 "$@" run --pids 40 --timeout 20s "${with_volumes[@]}" -- /w/attack $what >out 2>/dev/null
+    held "limits/$p-$what" [ "$(cat out)" = refused ]
+  done
 }
 limits plain "$HARENA"
 $root && limits user "${as_other[@]}" "$HARENA"

@@ -102,10 +102,11 @@ for n in $names; do mkdir -p "$(dirname "$n")"; echo SECRET >"$n"; done
 ln -s .env symbolic; ln -s .ssh keys; ln -s ../../u/.ssh/id_rsa outward; ln -s /home/u/.aws aws; ln -s ../.. up; ln -s /proc/self/root/etc/shadow magic
 ln /home/u/.ssh/id_rsa hard; ln /home/u/.aws/credentials sub/hard2; ln .env sub/hard3; ln /home/u/.netrc hard4
 mount --bind /home/u/.ssh bound
+mkdir covered; echo SECRET >covered/notes; mount -t tmpfs none covered # hidden by what is mounted there
 chown -R $user:$user $project
 chmod 755 "$work"; gcc -O1 -o "$work/deny" "$here/deny.c" || exit 1
 cat >peek.sh <<'S'
-for f in "$@" bound/id_rsa bound/config symbolic keys/config outward aws/credentials up/u/.ssh/id_rsa magic .env/../.env sub/../.env; do cat "$f"; done
+for f in "$@" bound/id_rsa bound/config symbolic keys/config outward aws/credentials up/u/.ssh/id_rsa magic covered/notes .env/../.env sub/../.env; do cat "$f"; done
 for d in bound keys aws up/u/.ssh .ssh .aws sub/.aws; do ls -A "$d"; cat "$d"/*; done
 find . -type f -exec cat {} + | tr -d '\\0'
 S
@@ -137,5 +138,11 @@ for d in / /home /home/u /home/other /root /home/u/.cargo /home/u/.ssh /home/u/.
 done
 is 'your home directory, HOME not set' /tmp "$(cd /home/u && unset HOME && sandbox pwd)"
 is 'forced, with its secrets hidden' '/home/u ' "$(cd /home/u && sandbox --force-cwd sh -c 'pwd; cat .ssh/id_rsa .netrc .aws/credentials .config/gcloud/x .cargo/credentials 2>/dev/null' | tr '\n' ' ')"
-umount bound
+# by another name, where they are mounted a second time
+for d in / /home /home/u /root /etc /run /tmp /boot; do
+  mkdir -p /mnt/again && mount --bind $d /mnt/again
+  is "$d, mounted elsewhere, is not shown" /tmp "$(cd /mnt/again && sandbox pwd)"
+  umount /mnt/again
+done
+umount bound covered
 finish

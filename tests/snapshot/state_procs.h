@@ -12,7 +12,7 @@ static struct shared {
 static struct kid {
     const char *name;
     pid_t pid;
-} kids[48];
+} kids[96];
 static int kid_count;
 static int go[2]; /* children that only wait for this to be closed */
 

@@ -279,6 +279,29 @@ static void remap(void)
     err((long)mremap(q, 2 * P, 4 * P, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL), EINVAL, "MREMAP_DONTUNMAP: sizes differ");
 }
 
+/* What a user may lock: the number of the step that went wrong. */
+static int locked_by_a_user(void)
+{
+    struct rlimit l = {4 * P, 4 * P};
+    char *p = mmap(NULL, 16 * P, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (setrlimit(RLIMIT_MEMLOCK, &l) || setuid(65534))
+        return 1;
+    if (mlock(p, 3 * P) || !mlock(p + 4 * P, 2 * P) || errno != ENOMEM)
+        return 2;
+    if (mlock(p + 2 * P, 2 * P)) /* half of it is */
+        return 3;
+    if (mmap(NULL, P, RW, MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED, -1, 0) != MAP_FAILED || errno != EAGAIN)
+        return 4;
+    if (!mlockall(MCL_CURRENT) || errno != ENOMEM)
+        return 5;
+    if (munlock(p, 4 * P) || mlock(p + 8 * P, 4 * P) || munlockall())
+        return 6;
+    l.rlim_cur = 0;
+    if (setrlimit(RLIMIT_MEMLOCK, &l) || !mlock(p, P) || errno != EPERM || !mlockall(MCL_FUTURE) || errno != EPERM)
+        return 7;
+    return 0;
+}
+
 static void advise(void)
 {
     char *p = map(8 * P, RW);
@@ -345,6 +368,7 @@ static void advise(void)
     err(mlockall(0), EINVAL, "mlockall: no flags");
     err(mlockall(99), EINVAL, "mlockall: flags");
     is(munlockall(), 0, "munlockall");
+    is(WEXITSTATUS(in_child(_exit(locked_by_a_user()))), 0, "RLIMIT_MEMLOCK");
 }
 
 static void breaks(void)

@@ -19,6 +19,29 @@ static int queued(int fd)
     return n;
 }
 
+/* Each holds more and more of them, so that the kernel makes room for new ones all the time, for several at once. */
+static int by_many(void)
+{
+    int go[2], p[2], st, failed = 0;
+    must(pipe(go));
+    for (int k = 0; k < 4; k++)
+        if (!fork()) {
+            close(go[1]);
+            read(go[0], &st, 1); /* all begin at once */
+            for (int i = 0; i < 500; i++)
+                if (pipe(p))
+                    _exit(1);
+            _exit(0);
+        }
+    close(go[0]);
+    close(go[1]);
+    for (int k = 0; k < 4; k++) {
+        wait(&st);
+        failed += st != 0;
+    }
+    return failed;
+}
+
 TAP_MAIN
 {
     int p[2], n;
@@ -206,5 +229,6 @@ TAP_MAIN
     fstat(r, &a);
     ok(S_ISFIFO(a.st_mode) && (a.st_mode & 07777) == 0640, "fstat of a FIFO");
     close(r);
+    is(by_many(), 0, "four processes make 500 each at once: none fails");
     return done();
 }

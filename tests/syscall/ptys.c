@@ -288,7 +288,31 @@ static void misc(void)
     ioctl(s, TIOCOUTQ, &v);
     is(v, 0, "TIOCOUTQ");
     is(ioctl(s, TIOCEXCL), 0, "TIOCEXCL");
+    ok(ioctl(s, 0x80045440, &v) == 0 && v == 1, "TIOCGEXCL");
+    is(WEXITSTATUS(in_child(chmod(ptsname(m), 0666); setuid(65534); _exit(open(ptsname(m), O_RDWR | O_NOCTTY) < 0 ? errno : 0))), EBUSY,
+       "TIOCEXCL: nobody else opens it");
     is(ioctl(s, TIOCNXCL), 0, "TIOCNXCL");
+    is(WEXITSTATUS(in_child(setuid(65534); _exit(open(ptsname(m), O_RDWR | O_NOCTTY) < 0 ? errno : 0))), 0, "TIOCNXCL: others do again");
+    struct termios2_head { /* struct termios as the kernel has it */
+        unsigned i, o, c, l;
+        unsigned char line, cc[19];
+    } lock = {.l = ECHO};
+    lock.cc[VINTR] = 1;
+    struct termios now, other;
+    tcgetattr(s, &now);
+    other = now;
+    other.c_lflag ^= ECHO | ECHOE;
+    other.c_cc[VINTR] ^= 1;
+    is(ioctl(s, TIOCSLCKTRMIOS, &lock), 0, "TIOCSLCKTRMIOS");
+    memset(&lock, 0, sizeof(lock));
+    ok(ioctl(s, TIOCGLCKTRMIOS, &lock) == 0 && lock.l == ECHO && lock.cc[VINTR] == 1 && !lock.i, "TIOCGLCKTRMIOS");
+    tcsetattr(s, TCSANOW, &other);
+    tcgetattr(s, &other);
+    ok(other.c_lflag == (now.c_lflag ^ ECHOE) && other.c_cc[VINTR] == now.c_cc[VINTR], "what is locked stays, the rest changes");
+    memset(&lock, 0, sizeof(lock));
+    ioctl(s, TIOCSLCKTRMIOS, &lock);
+    tcsetattr(s, TCSANOW, &now);
+    is(WEXITSTATUS(in_child(setuid(65534); _exit(ioctl(s, TIOCSLCKTRMIOS, &lock) ? errno : 0))), EPERM, "TIOCSLCKTRMIOS: not everybody");
     err(ioctl(s, TIOCGPTN, &v), ENOTTY, "TIOCGPTN of a slave");
     is(ioctl(s, TIOCGETD, &v), 0, "TIOCGETD");
     is(v, 0, "N_TTY");

@@ -788,6 +788,35 @@ static void kills(void)
     is(st, 3 << 8, "an ignored signal does not interrupt");
 }
 
+static void told(int s) { (void)s; }
+
+/* A process that computes is told of each: it must not matter how many come before it has looked at one. */
+static int told_often(void)
+{
+    pid_t senders[3], c = fork();
+    int st;
+    if (!c) {
+        signal(SIGUSR1, told);
+        for (;;)
+            __asm__ volatile("");
+    }
+    for (int k = 0; k < 3; k++)
+        if (!(senders[k] = fork())) {
+            for (int i = 0; i < 20000; i++) {
+                kill(c, SIGSTOP);
+                kill(c, SIGCONT);
+                kill(c, SIGUSR1);
+            }
+            _exit(0);
+        }
+    for (int k = 0; k < 3; k++)
+        waitpid(senders[k], &st, 0);
+    int alive = waitpid(c, &st, WNOHANG) == 0;
+    kill(c, SIGKILL);
+    waitpid(c, &st, 0);
+    return alive;
+}
+
 TAP_MAIN
 {
     actions();
@@ -798,5 +827,6 @@ TAP_MAIN
     restart_table();
     waiting();
     kills();
+    ok(told_often(), "a process that computes survives signals by the thousand");
     return done();
 }

@@ -415,6 +415,83 @@ static void options(void)
     close(s);
 }
 
+static volatile int pipe_signals;
+static void on_pipe(int sig) { (void)sig, pipe_signals++; }
+
+/* -1 and this error, with or without SIGPIPE. */
+static int fails(long r, int error, int signals)
+{
+    int good = r == -1 && errno == error && pipe_signals == signals;
+    if (!good)
+        note("%ld, errno %d, %d SIGPIPE", r, errno, pipe_signals);
+    pipe_signals = 0;
+    return good;
+}
+
+/* Fills the way from s[0]; then a child does `how` to the other end, which only it has, while the caller sends. */
+static void blocked_by(int type, int s[2], void (*how)(int))
+{
+    must(socketpair(AF_UNIX, type, 0, s));
+    while (send(s[0], buf, 4096, MSG_DONTWAIT) > 0)
+        ;
+    if (!fork()) {
+        close(s[0]);
+        sleep_ms(50);
+        how(s[1]);
+        _exit(0);
+    }
+    close(s[1]);
+}
+
+static void closes(int fd) { close(fd); }
+static void stops_reading(int fd)
+{
+    shutdown(fd, SHUT_RD);
+    sleep_ms(50);
+}
+
+/* The reader goes: EPIPE, and what it left unread is an error of its own. SIGPIPE is for streams, and for calls that had not to wait. */
+static void reader_goes(void)
+{
+    int s[2], stream = 1;
+    signal(SIGPIPE, on_pipe);
+    for (int type = SOCK_STREAM; type; type = type == SOCK_STREAM ? SOCK_SEQPACKET : 0, stream = 0) {
+        const char *t = stream ? "stream" : "packets";
+        must(socketpair(AF_UNIX, type, 0, s));
+        send(s[0], "x", 1, 0);
+        close(s[1]);
+        ok(fails(send(s[0], "y", 1, 0), stream ? EPIPE : ECONNRESET, stream), "%s: something was unread", t);
+        ok(fails(send(s[0], "y", 1, 0), EPIPE, stream), "%s: and again", t);
+        if (stream)
+            ok(fails(recv(s[0], buf, 1, 0), ECONNRESET, 0), "%s: the error is there for the next read", t);
+        is(recv(s[0], buf, 1, 0), 0, "%s: then the end", t);
+        close(s[0]);
+        must(socketpair(AF_UNIX, type, 0, s));
+        close(s[1]);
+        ok(fails(send(s[0], "y", 1, 0), EPIPE, stream), "%s: nothing was unread", t);
+        is(recv(s[0], buf, 1, 0), 0, "%s: the end", t);
+        close(s[0]);
+        blocked_by(type, s, closes);
+        ok(fails(send(s[0], buf, 4096, 0), ECONNRESET, 0), "%s: goes while one sends", t);
+        ok(fails(send(s[0], buf, 1, 0), EPIPE, stream), "%s: and again", t);
+        close(s[0]);
+        blocked_by(type, s, stops_reading);
+        ok(fails(send(s[0], buf, 4096, 0), EPIPE, 0), "%s: SHUT_RD while one sends", t);
+        close(s[0]);
+    }
+    must(socketpair(AF_UNIX, SOCK_DGRAM, 0, s));
+    close(s[1]);
+    ok(fails(send(s[0], "y", 1, 0), ECONNREFUSED, 0), "datagrams: ECONNREFUSED");
+    ok(fails(send(s[0], "y", 1, 0), ENOTCONN, 0), "datagrams: not connected any more");
+    close(s[0]);
+    blocked_by(SOCK_DGRAM, s, closes);
+    ok(fails(send(s[0], buf, 4096, 0), ECONNREFUSED, 0), "datagrams: goes while one sends");
+    close(s[0]);
+    while (wait(NULL) > 0)
+        ;
+    signal(SIGPIPE, SIG_DFL);
+}
+
 TAP_MAIN
 {
     making();
@@ -422,5 +499,6 @@ TAP_MAIN
     packets();
     passing();
     options();
+    reader_goes();
     return done();
 }

@@ -198,6 +198,7 @@ long signal_pgrp(u32 pgid, int sig) { return (void)pgid, (void)sig, 0; }
 u32 current_tid(void) { return 1; }
 u32 current_tgid(void) { return fake.tgid; }
 void call_wants_rest(void) {}
+void call_wants_no_rest(void) {}
 u64 call_deadline_anew(u64 ns) { return host_clock(1) + ns; }
 u64 call_done_before(void) { return 0; }
 u64 call_deadline(u64 ns) { return ns >= NO_DEADLINE - host_clock(1) ? NO_DEADLINE : host_clock(1) + ns; }

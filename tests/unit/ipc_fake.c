@@ -318,6 +318,7 @@ const struct cred *current_cred(void) { return &root_cred; }
 u32 current_tid(void) { return me->tid; }
 u32 current_tgid(void) { return 1; }
 void call_wants_rest(void) {}
+void call_wants_no_rest(void) {}
 u64 call_deadline_anew(u64 ns) { return host_clock(1) + ns; }
 u64 call_done_before(void) { return 0; }
 u64 call_deadline(u64 ns) { return ns >= NO_DEADLINE - host_clock(1) ? NO_DEADLINE : host_clock(1) + ns; }

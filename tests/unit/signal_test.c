@@ -76,6 +76,7 @@ void mm_files_cut(struct mm *mm) { (void)mm; }
 void cpu_watch_check(struct task *t) { (void)t; }
 void freeze_park(struct regs *r) { (void)r; }
 void freeze_call_goes_on(struct task *t, struct regs *r) { (void)t, (void)r; }
+void freeze_call_ends(struct task *t, struct regs *r) { (void)t, (void)r; }
 bool freeze_cut_short(const struct task *t, const struct regs *r) { return (void)t, (void)r, false; }
 bool vfork_parent_waits(const struct task *t, const struct regs *r) { return (void)t, (void)r, false; }
 void syscall_again(struct regs *r) { (void)r; }

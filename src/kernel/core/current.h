@@ -36,6 +36,7 @@ u64 call_deadline(u64 ns);
 u64 call_deadline_anew(u64 ns); /* a new one takes its place */
 u64 call_done_before(void); /* bytes the calling read or write had done before freezing cut it short */
 void call_wants_rest(void); /* a read got a part of what it has to wait for, and freezing ended its sleep: it goes on later */
+void call_wants_no_rest(void); /* it is content after all */
 bool signal_pending(void); /* an unblocked signal, a freeze or an exit waits: sleeps unwind */
 void send_signal_current(int sig); /* SIGPIPE, SIGXFSZ to the calling thread */
 bool cred_in_group(const struct cred *c, u32 gid); /* fsgid or supplementary */

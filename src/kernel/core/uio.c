@@ -93,6 +93,21 @@ long uio_import(struct uio *u, uptr iov, u64 count)
     return r;
 }
 
+void uio_skip(struct uio *u, u64 size)
+{
+    size = MIN(size, u->resid);
+    u->resid -= size;
+    while (size) {
+        u64 n = MIN(size, u->segs[u->index].size - u->off);
+        size -= n;
+        u->off += n;
+        if (u->off == u->segs[u->index].size && size) {
+            u->index++;
+            u->off = 0;
+        }
+    }
+}
+
 void uio_release(struct uio *u)
 {
     if (u->segs != &u->one)

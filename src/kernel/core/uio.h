@@ -27,6 +27,7 @@ long uio_read_from(struct uio *u, void *dst, u64 size);      /* uio -> kernel (a
 long uio_zero(struct uio *u, u64 size);
 /* Imports count guest iovecs; *u owns an allocation if count > 1: release it. -EINVAL, -EFAULT, -ENOMEM. */
 long uio_import(struct uio *u, uptr iov, u64 count);
+void uio_skip(struct uio *u, u64 size);
 void uio_release(struct uio *u);
 
 #endif

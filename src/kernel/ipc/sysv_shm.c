@@ -68,7 +68,7 @@ static long segment_new(s32 key, u64 size, u32 flags)
 
     if (!s)
         return -ENOMEM;
-    fmt_print(name, sizeof(name), "SYSV%08x", (u32)key);
+    fmt_print(name, sizeof(name), "/SYSV%08x", (u32)key);
     s->file = shmem_file(name, PAGE_UP(size), O_RDWR);
     if (IS_ERR(s->file)) {
         long r = PTR_ERR(s->file);

@@ -160,7 +160,12 @@ void mm_show_plain(struct mm *mm); /* the calling stub's, which is to be traced:
 void mm_show_maps(struct mm *mm, struct strbuf *sb);
 void mm_show_smaps(struct mm *mm, struct strbuf *sb, bool sum); /* what is mapped counts as resident */
 u64 mm_size(struct mm *mm); /* bytes mapped */
-u64 mm_locked(struct mm *mm); /* of these, by mlock */
+
+/* mlock.c */
+u64 mm_locked(struct mm *mm); /* bytes */
+long mm_lock_room(struct mm *mm, u64 more); /* -ENOMEM: RLIMIT_MEMLOCK, -EPERM: it allows nothing */
+long mm_lock_range(struct mm *mm, u64 start, u64 end, bool lock);
+long mm_lock_all(struct mm *mm, bool now, bool future); /* neither: munlockall */
 
 /* vma.c, under mm->lock */
 u32 vma_lower(struct mm *mm, u64 addr); /* first vma with end > addr; mm->count if none */

@@ -102,11 +102,19 @@ static long map_file(struct vma *v, u64 start, u64 end, bool count)
 
 long vma_map_file(struct vma *v, u64 start, u64 end) { return map_file(v, start, end, true); }
 
-/* Up to where it was mapped: what is behind faults and is looked at then. */
+/* Up to where it was mapped: what is behind faults and is looked at then. So does all of a host's file that is gone or has become too
+ * short: the program gets SIGBUS if it touches it, as when a file is cut. */
 long vma_map_again(struct vma *v)
 {
+    struct super_block *sb = v->map->file->inode->sb;
     u64 end = vma_host_end(v);
     long r = end > v->start ? map_file(v, v->start, end, false) : 0;
+    if (r && r != -ENOMEM && sb && sb->outside) {
+        end = v->start;
+        v->eof = v->pgoff;
+        v->flags &= ~VM_STILL;
+        r = 0;
+    }
     if (!r && end < v->end)
         r = host_mmap(end, v->end - end, PROT_NONE, HOST_ANON, -1, 0);
     return is_err(r) ? r : 0;
@@ -315,6 +323,11 @@ long mm_map(struct mm *mm, u64 addr, u64 size, int prot, int flags, struct file 
         vm |= VM_NORESERVE;
     if (flags & MAP_LOCKED)
         vm |= VM_LOCKED;
+    if ((vm | mm->def_flags) & VM_LOCKED) {
+        long r = mm_lock_room(mm, size);
+        if (r)
+            return r == -ENOMEM ? -EAGAIN : r;
+    }
     if (type != MAP_PRIVATE)
         vm |= VM_SHARED;
     if (f) {
@@ -323,7 +336,7 @@ long mm_map(struct mm *mm, u64 addr, u64 size, int prot, int flags, struct file 
             return r;
         file_get(f);
     } else if (type != MAP_PRIVATE) {
-        f = shmem_file("dev/zero", size, 0);
+        f = shmem_file("/dev/zero", size, 0);
         if (IS_ERR(f))
             return PTR_ERR(f);
         off = 0;
@@ -480,16 +493,6 @@ out:;
     long r = (long)mm->brk;
     mm_unlock(mm);
     return r;
-}
-
-u64 mm_locked(struct mm *mm)
-{
-    u64 size = 0;
-    mm_lock(mm);
-    for (u32 i = 0; i < mm->count; i++)
-        size += mm->vmas[i].flags & VM_LOCKED ? mm->vmas[i].end - mm->vmas[i].start : 0;
-    mm_unlock(mm);
-    return size;
 }
 
 u64 mm_size(struct mm *mm) { return atomic_load_relaxed(&mm->total_pages) << PAGE_SHIFT; }

@@ -64,12 +64,14 @@ void recs_free(struct sock *s)
 
 static long dgram_wait(struct sock *s, u64 deadline)
 {
-    while (!s->rec_count) {
-        if (s->err) {
+    for (;;) {
+        if (s->err) { /* before what is queued, as on Linux */
             long e = -s->err;
             s->err = 0;
             return e;
         }
+        if (s->rec_count)
+            return 0;
         if (s->rx_shut || s->peer_fin)
             return 1;
         if (!deadline)
@@ -78,7 +80,6 @@ static long dgram_wait(struct sock *s, u64 deadline)
         if (r)
             return r;
     }
-    return 0;
 }
 
 long dgram_recv(struct sock *s, struct msg *m)

@@ -5,6 +5,7 @@
 #include "net/sock.h"
 
 #define SIGPIPE 13
+#define SCM_OVERHEAD 768u /* what a byte with descriptors counts, as Linux's skb does: else hundreds of thousands would fit */
 
 /* Bytes that may lie in the peer's ring. */
 u32 stream_limit(const struct sock *s, const struct sock *peer)
@@ -12,13 +13,15 @@ u32 stream_limit(const struct sock *s, const struct sock *peer)
     return s->family == AF_UNIX ? s->sndbuf : MIN(s->sndbuf / 2 + peer->rcvbuf / 2, RING_MAX_BYTES / 2);
 }
 
+static u64 stream_used(const struct sock *peer) { return ring_len(&peer->rx) + (u64)peer->rec_count * SCM_OVERHEAD; }
+
 /* Is there enough room to call it writable? Races with the peer are harmless: it wakes us when it drains. */
 bool stream_writable(const struct sock *s)
 {
     const struct sock *p = atomic_load(&s->peer);
     if (!p)
         return true;
-    u64 used = ring_len(&p->rx), limit = stream_limit(s, p);
+    u64 used = stream_used(p), limit = stream_limit(s, p);
     return s->family == AF_UNIX ? used * 4 <= limit : used * 3 <= limit * 2;
 }
 
@@ -31,15 +34,25 @@ void stream_pair(struct sock *a, struct sock *b)
     atomic_store(&b->peer, a);
 }
 
-/* The error of sending on s in its present state, or 0. s->lock not needed: flags only ever get set. */
-static long send_state(struct sock *s)
+/* Nobody will read what s sends. */
+static bool unix_gone(const struct sock *s)
 {
+    const struct sock *p = s->family == AF_UNIX ? s->peer : NULL;
+    return p && (p->dead || p->rx_shut);
+}
+
+/* The error of sending on s in its present state, or 0. s->lock not needed: flags only ever get set. A call that finds an AF_UNIX peer gone
+ * gets EPIPE, and the error that the peer left stays for others; one that had to wait gets that first. */
+static long send_state(struct sock *s, bool waited)
+{
+    if (unix_gone(s) && !waited)
+        return -EPIPE;
     if (s->err) {
         long e = sock_take_err(s);
         if (e)
             return e;
     }
-    if (s->tx_shut || s->state == SOCK_CLOSED)
+    if (s->tx_shut || s->state == SOCK_CLOSED || unix_gone(s))
         return -EPIPE;
     if (!s->peer)
         return s->family == AF_UNIX ? -ENOTCONN : s->state == SOCK_CONNECTING ? -EAGAIN : -EPIPE;
@@ -71,6 +84,7 @@ static long mark_scm(struct sock *p, struct msg *m, u32 start, u32 n)
     r->start = start;
     r->size = n;
     list_add_tail(&p->recs, &r->link);
+    p->rec_count++;
     return 0;
 }
 
@@ -84,7 +98,7 @@ static long send_some(struct sock *s, struct sock *p, struct msg *m)
         mutex_unlock(&p->lock);
         return send_to_dead(s, m);
     }
-    u32 used = ring_len(&p->rx), limit = stream_limit(s, p);
+    u64 used = stream_used(p), limit = stream_limit(s, p);
     u32 n = used < limit ? (u32)MIN(m->u->resid, (u64)(limit - used)) : 0;
     r = n && m->scm ? scm_nest(p, m->scm) : 0;
     if (!r && n)
@@ -110,13 +124,14 @@ long stream_send(struct sock *s, struct msg *m)
 {
     u64 deadline = sock_deadline(s->sndtimeo, m->flags);
     long done = 0, r = 0;
+    bool waited = false;
 
     if (m->flags & MSG_OOB)
         return -EOPNOTSUPP;
     if (m->addr_size && s->family == AF_UNIX)
         return s->peer ? -EISCONN : -EOPNOTSUPP;
     do {
-        r = send_state(s);
+        r = send_state(s, waited);
         if (r)
             break;
         if (!m->u->resid)
@@ -138,14 +153,15 @@ long stream_send(struct sock *s, struct msg *m)
         }
         mutex_lock(&s->lock);
         u32 seq = atomic_load(&s->seq); /* the reader makes room under its own lock, then counts here */
-        bool full = ring_len(&p->rx) >= stream_limit(s, p) && !p->dead && !s->err && !s->tx_shut;
+        bool full = stream_used(p) >= stream_limit(s, p) && !p->dead && !unix_gone(s) && !s->err && !s->tx_shut;
         if (full)
             r = sock_sleep_seq(s, deadline, seq);
+        waited = full;
         mutex_unlock(&s->lock);
         if (r)
             break;
     } while (m->u->resid);
-    if (r == -EPIPE && !done && !(m->flags & MSG_NOSIGNAL))
+    if (r == -EPIPE && !done && !(m->flags & MSG_NOSIGNAL) && !(waited && s->family == AF_UNIX))
         send_signal_current(SIGPIPE);
     return done ? done : r;
 }
@@ -176,11 +192,11 @@ static void take_scm(struct sock *s, struct rec *r, struct msg *m, bool peek)
         return;
     }
     list_del(&r->link);
+    s->rec_count--;
     struct scm *scm = r->scm;
     r->scm = NULL;
     rec_free(r);
     scm_received(scm);
-    (void)s;
     m->scm = scm; /* freed by the caller even when nobody wants it */
 }
 

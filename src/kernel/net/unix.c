@@ -322,6 +322,21 @@ static long unix_connect(struct sock *s, const void *addr, u32 size, bool nonblo
     return r;
 }
 
+/* A datagram socket's other end is another one, or none (takes the reference). Whoever waits for room there, or here, decides anew. */
+static void dgram_peer(struct sock *s, struct sock *next)
+{
+    mutex_lock(&s->lock);
+    struct sock *old = s->peer;
+    s->peer = next;
+    s->state = next ? SOCK_CONNECTED : SOCK_NEW;
+    mutex_unlock(&s->lock);
+    if (!old)
+        return;
+    sock_wake(s, EPOLLOUT | EPOLLWRNORM);
+    sock_wake(old, EPOLLOUT | EPOLLWRNORM);
+    sock_put(old);
+}
+
 static long unix_listen(struct sock *s) { return s->un.name ? 0 : -EINVAL; }
 
 static void unix_release(struct sock *s)
@@ -345,12 +360,7 @@ static void unix_release(struct sock *s)
         stream_release(s);
         return;
     }
-    mutex_lock(&s->lock);
-    struct sock *p = s->peer;
-    s->peer = NULL;
-    mutex_unlock(&s->lock);
-    if (p)
-        sock_put(p);
+    dgram_peer(s, NULL);
 }
 
 static void unix_destroy(struct sock *s)
@@ -363,13 +373,7 @@ static void unix_destroy(struct sock *s)
 
 static long dgram_disconnect(struct sock *s)
 {
-    mutex_lock(&s->lock);
-    struct sock *p = s->peer;
-    s->peer = NULL;
-    s->state = SOCK_NEW;
-    mutex_unlock(&s->lock);
-    if (p)
-        sock_put(p);
+    dgram_peer(s, NULL);
     return 0;
 }
 
@@ -383,13 +387,7 @@ static long dgram_connect(struct sock *s, const void *addr, u32 size, bool nonbl
         sock_put(t);
         return -EPERM;
     }
-    mutex_lock(&s->lock);
-    struct sock *old = s->peer;
-    s->peer = t;
-    s->state = SOCK_CONNECTED;
-    mutex_unlock(&s->lock);
-    if (old)
-        sock_put(old);
+    dgram_peer(s, t);
     return 0;
 }
 
@@ -409,6 +407,10 @@ static struct sock *send_target(struct sock *s, struct msg *m)
 /* May s send to t now? t locked. */
 static long target_state(struct sock *s, struct sock *t)
 {
+    if (s->err)
+        return sock_take_err(s);
+    if (s->tx_shut)
+        return -EPIPE;
     if (t->dead)
         return s->type == SOCK_SEQPACKET ? -EPIPE : -ECONNREFUSED;
     if (t->rx_shut)
@@ -427,12 +429,12 @@ static long send_record(struct sock *s, struct sock *t, struct msg *m)
     u32 from_size = s->un.name ? unix_name_of(s, false, from) : 0;
     struct rec *r = rec_new(from, from_size, m->scm);
     u64 deadline = sock_deadline(s->sndtimeo, m->flags);
-    struct sock *sleeper = t->peer == s ? s : t; /* who is woken when t is drained */
     long e;
 
     if (!r)
         return -ENOMEM;
     for (;;) {
+        struct sock *sleeper = atomic_load(&t->peer) == s ? s : t; /* who is woken when t is drained */
         u32 seq = atomic_load(&sleeper->seq);
         mutex_lock(&t->lock);
         e = target_state(s, t);
@@ -465,27 +467,23 @@ static long unix_dgram_send(struct sock *s, struct msg *m)
         return -EOPNOTSUPP;
     if (s->type == SOCK_SEQPACKET && s->state != SOCK_CONNECTED)
         return s->err ? sock_take_err(s) : s->state == SOCK_CLOSED ? -EPIPE : -ENOTCONN;
-    long r = s->err ? sock_take_err(s) : 0;
+    if (s->err)
+        return sock_take_err(s);
+    if (s->tx_shut)
+        return -EPIPE; /* no SIGPIPE: that is for streams */
+    if (m->u->resid > s->sndbuf - 32)
+        return -EMSGSIZE;
+    long r = s->passcred && !s->un.name ? autobind(s) : 0;
     if (r)
         return r;
-    if (s->tx_shut) {
-        r = -EPIPE;
-    } else if (m->u->resid > s->sndbuf - 32) {
-        return -EMSGSIZE;
-    } else {
-        if (s->passcred && !s->un.name && (r = autobind(s)))
-            return r;
-        struct sock *t = send_target(s, m);
-        if (IS_ERR(t))
-            return PTR_ERR(t);
-        r = send_record(s, t, m);
-        bool gone = s->type == SOCK_DGRAM && t->dead && !m->addr_size;
-        sock_put(t);
-        if (gone) /* the connection dies with its other end */
-            dgram_disconnect(s);
-    }
-    if (r == -EPIPE && !(m->flags & MSG_NOSIGNAL))
-        send_signal_current(SIGPIPE);
+    struct sock *t = send_target(s, m);
+    if (IS_ERR(t))
+        return PTR_ERR(t);
+    r = send_record(s, t, m);
+    bool gone = s->type == SOCK_DGRAM && t->dead && !m->addr_size;
+    sock_put(t);
+    if (gone) /* the connection dies with its other end */
+        dgram_disconnect(s);
     return r;
 }
 

@@ -259,8 +259,21 @@ void call_wants_rest(void)
     t->wants_rest = t->froze;
 }
 
+void call_wants_no_rest(void) { current_task()->core.wants_rest = false; }
+
+#define MMSGHDR_SIZE 64u
+static bool counts_messages(const struct regs *r) { return r->nr == __NR_sendmmsg || r->nr == __NR_recvmmsg; }
+
+/* Those whose arguments lie in memory of the program skip what they had done (call_done_before). */
+static bool skips_itself(const struct regs *r)
+{
+    return r->nr == __NR_writev || r->nr == __NR_pwritev || r->nr == __NR_readv || r->nr == __NR_sendmsg || r->nr == __NR_recvmsg;
+}
+
 static bool did_a_part(const struct task *t, const struct regs *r)
 {
+    if (counts_messages(r) || skips_itself(r)) /* these say so only where what is left would be waited for */
+        return t->core.wants_rest && (long)r->rax > 0;
     bool write = r->nr == __NR_write || r->nr == __NR_pwrite64 || (r->nr == __NR_sendto && !r->r8);
     bool read = t->core.wants_rest && (r->nr == __NR_read || (r->nr == __NR_recvfrom && !r->r8));
     return (write || read) && (long)r->rax > 0 && r->rax < r->rdx;
@@ -272,17 +285,37 @@ bool freeze_cut_short(const struct task *t, const struct regs *r)
     return t->core.froze && r->nr != ~0ull && (v == -EINTR || is_restart(v) || did_a_part(t, r));
 }
 
-/* The call goes on behind what it has done; the program sees its own arguments when it returns. */
+/* The call goes on behind what it has done. */
 static void take_rest(struct task *t, struct regs *r)
 {
     if (!t->partial.done)
         t->partial = (struct partial_call){.buf = r->rsi, .size = r->rdx, .off = r->r10};
     u64 n = r->rax;
     t->partial.done += n;
-    r->rsi += n;
-    r->rdx -= n;
-    if (r->nr == __NR_pwrite64)
+    if (r->nr == __NR_pwrite64 || r->nr == __NR_pwritev)
         r->r10 += n;
+    if (skips_itself(r))
+        return;
+    r->rsi += counts_messages(r) ? n * MMSGHDR_SIZE : n;
+    r->rdx -= n;
+}
+
+/* The program sees its own arguments, and all that was done. */
+static void add_parts(struct task *t, struct regs *r)
+{
+    if (!t->partial.done)
+        return;
+    r->rsi = t->partial.buf;
+    r->rdx = t->partial.size;
+    r->r10 = t->partial.off;
+    r->rax = t->partial.done + ((long)r->rax > 0 ? r->rax : 0);
+    t->partial.done = 0;
+}
+
+void freeze_call_ends(struct task *t, struct regs *r)
+{
+    t->again_deadline = t->call_deadline = 0;
+    add_parts(t, r);
 }
 
 /* A System V object that went while its waiter was parked is not found again. */
@@ -303,16 +336,9 @@ void freeze_call_goes_on(struct task *t, struct regs *r)
     syscall_again(r);
     if (freeze_cut_short(t, r))
         return;
-    t->again_deadline = t->call_deadline = 0;
     if (removed_meanwhile(r))
         r->rax = (u64)-EIDRM;
-    if (t->partial.done) {
-        r->rsi = t->partial.buf;
-        r->rdx = t->partial.size;
-        r->r10 = t->partial.off;
-        r->rax = t->partial.done + ((long)r->rax > 0 ? r->rax : 0);
-        t->partial.done = 0;
-    }
+    freeze_call_ends(t, r);
     if (t->pt)
         ptrace_call_done(t, r);
 }

@@ -296,6 +296,7 @@ static void load(struct task *t, struct ptrace *p, struct regs *r)
         if (t->core.froze && (long)r->rax == -ERESTART_RESTARTBLOCK)
             futex_interrupted(t, &result);
         t->core.froze = t->core.wants_rest = false;
+        t->again_deadline = t->call_deadline = t->partial.done = 0;
     }
     *r = *s;
     r->kind = old.kind;

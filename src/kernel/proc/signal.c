@@ -351,6 +351,7 @@ bool signal_deliver(struct task *t, struct regs *r, int sig, void *info, u32 con
             return true;
         group_exit(sig);
     }
+    freeze_call_ends(t, r);
     long result;
     if (t->core.froze && r->nr != ~0ull && (long)r->rax == -ERESTART_RESTARTBLOCK && futex_interrupted(t, &result))
         r->rax = (u64)result;

@@ -91,6 +91,7 @@ struct tgroup *tgroup_alloc(struct tgroup *like)
     tg->rlimits[RLIMIT_NOFILE][0] = MIN(tg->rlimits[RLIMIT_NOFILE][1], 1024ul);
     tg->rlimits[RLIMIT_STACK][0] = 8 << 20;
     tg->rlimits[RLIMIT_CORE][0] = 0;
+    tg->rlimits[RLIMIT_MEMLOCK][0] = tg->rlimits[RLIMIT_MEMLOCK][1] = 8 << 20;
     memset(tg->rlimits[RLIMIT_NICE], 0, 16);
     memset(tg->rlimits[RLIMIT_RTPRIO], 0, 16);
     tg->rlimits[RLIMIT_MSGQUEUE][0] = tg->rlimits[RLIMIT_MSGQUEUE][1] = 819200;

@@ -102,7 +102,10 @@ static long vector(int fd, uptr iov, u64 count, u64 pos, bool write, bool at, u3
         return r;
     if (u.resid > RW_MAX)
         u.resid = RW_MAX;
+    uio_skip(&u, call_done_before());
     r = at ? prw(fd, &u, pos, write, flags) : rw(fd, &u, write);
+    if (write && r > 0 && u.resid)
+        call_wants_rest();
     uio_release(&u);
     return r;
 }

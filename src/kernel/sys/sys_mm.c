@@ -12,8 +12,6 @@
 #include "vfs/mount.h"
 #include "vfs/vfs.h"
 
-#define RLIM_MEMLOCK 8
-#define CAP_LOCK 14
 #define MNT_NOEXEC 8u /* MS_NOEXEC */
 
 SYSCALL6(mmap, u64, addr, u64, size, int, prot, int, flags, int, fd, u64, off)
@@ -143,76 +141,29 @@ SYSCALL3(mincore, u64, addr, u64, size, u64, vec)
     return 0;
 }
 
-/* Locked memory: guests cannot pin the host's memory; the state and its errors are kept. */
 static long lock_range(u64 addr, u64 size, bool lock)
 {
-    struct mm *mm = current_mm();
     if (size > ~0ull - 2 * PAGE_SIZE || addr + size + PAGE_SIZE < addr)
         return -EINVAL;
     u64 end = PAGE_UP(addr + size);
     addr = PAGE_DOWN(addr);
     if (addr == end)
         return 0;
-    if (end > GUEST_END)
-        return -ENOMEM;
-    if (lock && !capable(CAP_LOCK)) {
-        u64 limit = current_rlimit(RLIM_MEMLOCK);
-        if (!limit)
-            return -EPERM;
-        if (end - addr > limit)
-            return -ENOMEM;
-    }
-    if (!mm_covered(mm, addr, end - addr))
-        return -ENOMEM;
-    mm_lock(mm);
-    long r = vma_reserve(mm, 2);
-    if (!r) {
-        vma_split(mm, addr);
-        vma_split(mm, end);
-        for (u32 i = vma_lower(mm, addr); i < mm->count && mm->vmas[i].start < end; i++)
-            mm->vmas[i].flags = lock ? mm->vmas[i].flags | VM_LOCKED : mm->vmas[i].flags & ~VM_LOCKED;
-        vma_merge(mm, addr, end);
-    }
-    mm_unlock(mm);
-    return r;
+    return end > GUEST_END ? -ENOMEM : mm_lock_range(current_mm(), addr, end, lock);
 }
 
 SYSCALL2(mlock, u64, addr, u64, size) { return lock_range(addr, size, true); }
 SYSCALL2(munlock, u64, addr, u64, size) { return lock_range(addr, size, false); }
 SYSCALL3(mlock2, u64, addr, u64, size, int, flags) { return flags & ~1 ? -EINVAL : lock_range(addr, size, true); }
 
-static void lock_all(struct mm *mm, u32 def, bool now, bool lock)
-{
-    mm_lock(mm);
-    mm->def_flags = def;
-    for (u32 i = 0; now && i < mm->count; i++)
-        mm->vmas[i].flags = lock ? mm->vmas[i].flags | VM_LOCKED : mm->vmas[i].flags & ~VM_LOCKED;
-    if (now)
-        vma_merge(mm, 0, GUEST_END);
-    mm_unlock(mm);
-}
-
 SYSCALL1(mlockall, int, flags)
 {
     if (!flags || flags & ~(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) || flags == MCL_ONFAULT)
         return -EINVAL;
-    struct mm *mm = current_mm();
-    if (!capable(CAP_LOCK)) {
-        u64 limit = current_rlimit(RLIM_MEMLOCK);
-        if (!limit)
-            return -EPERM;
-        if (flags & MCL_CURRENT && mm_size(mm) > limit)
-            return -ENOMEM;
-    }
-    lock_all(mm, flags & MCL_FUTURE ? VM_LOCKED : 0, flags & MCL_CURRENT, true);
-    return 0;
+    return mm_lock_all(current_mm(), flags & MCL_CURRENT, flags & MCL_FUTURE);
 }
 
-SYSCALL0(munlockall)
-{
-    lock_all(current_mm(), 0, true, false);
-    return 0;
-}
+SYSCALL0(munlockall) { return mm_lock_all(current_mm(), false, false); }
 
 /* One memory node. */
 static long check_nodes(int mode, u64 nodes, u64 max)

@@ -401,7 +401,8 @@ SYSCALL6(sendto, s32, fd, uptr, buf, u64, size, u32, flags, uptr, addr, u32, add
     return r;
 }
 
-static long sendmsg_common(struct sock *s, struct file *f, uptr umsg, u32 flags)
+/* done: bytes that the same call has sent before it was frozen, with all descriptors */
+static long sendmsg_common(struct sock *s, struct file *f, uptr umsg, u32 flags, u64 done)
 {
     struct user_msghdr h;
     struct uio u;
@@ -421,7 +422,10 @@ static long sendmsg_common(struct sock *s, struct file *f, uptr umsg, u32 flags)
     long r = uio_import(&u, h.iov, h.iov_count);
     if (r)
         return r;
-    r = send_one(s, f, &m, h.control, h.control ? h.control_size : 0);
+    uio_skip(&u, done);
+    r = send_one(s, f, &m, h.control, h.control && !done ? h.control_size : 0);
+    if (r > 0 && u.resid)
+        call_wants_rest();
     uio_release(&u);
     return r;
 }
@@ -433,7 +437,7 @@ SYSCALL3(sendmsg, s32, fd, uptr, msg, u32, flags)
 
     if (IS_ERR(s))
         return PTR_ERR(s);
-    long r = sendmsg_common(s, f, msg, flags);
+    long r = sendmsg_common(s, f, msg, flags, call_done_before());
     file_put(f);
     return r;
 }
@@ -452,9 +456,11 @@ SYSCALL4(sendmmsg, s32, fd, uptr, msgs, u32, count, u32, flags)
         return PTR_ERR(s);
     for (count = MIN(count, MMSG_MAX); done < count; done++) {
         uptr at = msgs + (u64)done * MMSGHDR_SIZE;
-        r = sendmsg_common(s, f, at, flags);
-        if (r < 0)
+        r = sendmsg_common(s, f, at, flags, 0);
+        if (r < 0) {
+            call_wants_rest();
             break;
+        }
         if (put_user((u32)r, at + MMSGHDR_LEN)) {
             r = -EFAULT;
             break;
@@ -608,7 +614,7 @@ SYSCALL6(recvfrom, s32, fd, uptr, buf, u64, size, u32, flags, uptr, addr, uptr, 
     return r;
 }
 
-static long recvmsg_common(struct sock *s, struct file *f, uptr umsg, u32 flags)
+static long recvmsg_common(struct sock *s, struct file *f, uptr umsg, u32 flags, u64 done)
 {
     struct user_msghdr h;
     struct uio u;
@@ -623,8 +629,11 @@ static long recvmsg_common(struct sock *s, struct file *f, uptr umsg, u32 flags)
     long r = uio_import(&u, h.iov, h.iov_count);
     if (r)
         return r;
+    uio_skip(&u, done);
     r = recv_call(s, f, &m);
     uio_release(&u);
+    if (r > 0 && h.control)
+        call_wants_no_rest(); /* what comes with it is told once */
     if (r < 0) {
         scm_free(m.scm);
         return r;
@@ -655,7 +664,7 @@ SYSCALL3(recvmsg, s32, fd, uptr, msg, u32, flags)
 
     if (IS_ERR(s))
         return PTR_ERR(s);
-    long r = recvmsg_common(s, f, msg, flags);
+    long r = recvmsg_common(s, f, msg, flags, call_done_before());
     file_put(f);
     return r;
 }
@@ -681,9 +690,11 @@ SYSCALL5(recvmmsg, s32, fd, uptr, msgs, u32, count, u32, flags, uptr, timeout)
         return PTR_ERR(s);
     for (count = MIN(count, MMSG_MAX); done < count;) {
         uptr at = msgs + (u64)done * MMSGHDR_SIZE;
-        r = recvmsg_common(s, f, at, flags & ~MSG_WAITFORONE);
-        if (r < 0)
+        r = recvmsg_common(s, f, at, flags & ~MSG_WAITFORONE, 0);
+        if (r < 0) {
+            call_wants_rest();
             break;
+        }
         if (put_user((u32)r, at + MMSGHDR_LEN)) {
             r = -EFAULT;
             break;

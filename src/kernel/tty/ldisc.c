@@ -385,7 +385,7 @@ u32 tty_receive(struct tty *t, const u8 *p, u32 size)
     bool was_stopped = t->stopped;
     while (done < size && room_locked(t) && !sig)
         sig = input_char(t, p[done++]);
-    bool ready = ldisc_readable(t, true), stopped = t->stopped;
+    bool ready = ldisc_readable(t, false), stopped = t->stopped; /* a read takes less than VMIN, and waits for the rest */
     mutex_unlock(&t->lock);
     if (sig)
         tty_signal(t, sig);

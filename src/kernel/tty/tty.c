@@ -238,6 +238,33 @@ static long read_termios(struct termios2 *v, uptr arg, enum termios_form form)
     return 0;
 }
 
+static u32 unless_locked(u32 old, u32 new, u32 locked) { return (old & locked) | (new & ~locked); }
+
+/* What TIOCSLCKTRMIOS has locked stays. */
+static void keep_locked(struct termios2 *v, const struct termios2 *old, const struct termios2 *locked)
+{
+    v->c_iflag = unless_locked(old->c_iflag, v->c_iflag, locked->c_iflag);
+    v->c_oflag = unless_locked(old->c_oflag, v->c_oflag, locked->c_oflag);
+    v->c_cflag = unless_locked(old->c_cflag, v->c_cflag, locked->c_cflag);
+    v->c_lflag = unless_locked(old->c_lflag, v->c_lflag, locked->c_lflag);
+    for (u32 i = 0; i < ARRAY_COUNT(v->c_cc); i++)
+        if (locked->c_cc[i])
+            v->c_cc[i] = old->c_cc[i];
+}
+
+static long set_locked(struct tty *t, uptr arg)
+{
+    struct termios2 v = {0};
+    if (!capable(CAP_SYS_ADMIN))
+        return -EPERM;
+    if (copy_from_user(&v, arg, sizeof(struct termios1)))
+        return -EFAULT;
+    mutex_lock(&t->lock);
+    t->locked = v;
+    mutex_unlock(&t->lock);
+    return 0;
+}
+
 /* how: 0 now, 1 after draining output, 2 and drop input. */
 static long set_termios(struct tty *t, uptr arg, enum termios_form form, int how)
 {
@@ -257,6 +284,7 @@ static long set_termios(struct tty *t, uptr arg, enum termios_form form, int how
         flush_input(t);
     mutex_lock(&t->lock);
     old = t->termios;
+    keep_locked(&v, &old, &t->locked);
     t->termios = v;
     t->termios.c_line = N_TTY_LDISC;
     t->termios.c_cflag = (v.c_cflag & ~(CSIZE | PARENB)) | CS8 | CREAD; /* a pty cannot have others */
@@ -476,9 +504,14 @@ long tty_ioctl_common(struct tty *t, struct file *f, u32 cmd, u64 arg, bool mast
     }
     case TIOCEXCL:
     case TIOCNXCL:
+        t->exclusive = cmd == TIOCEXCL;
         return 0;
     case TIOCGEXCL:
-        return put_user((s32)0, arg);
+        return put_user((s32)t->exclusive, arg);
+    case TIOCGLCKTRMIOS:
+        return copy_to_user(arg, &t->locked, sizeof(struct termios1));
+    case TIOCSLCKTRMIOS:
+        return set_locked(t, arg);
     }
     return -ENOTTY;
 }
@@ -559,12 +592,12 @@ const struct file_ops tty_fops = {
 long tty_open_file(struct file *f, struct tty *t)
 {
     mutex_lock(&t->lock);
-    bool dead = t->hung_up || t->other_closed;
-    if (!dead)
+    long r = t->hung_up || t->other_closed ? -EIO : t->exclusive && !capable(CAP_SYS_ADMIN) ? -EBUSY : 0;
+    if (!r)
         t->opens++;
     mutex_unlock(&t->lock);
-    if (dead)
-        return -EIO;
+    if (r)
+        return r;
     tty_get(t);
     f->ops = &tty_fops;
     f->priv = t;

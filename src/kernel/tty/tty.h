@@ -31,6 +31,7 @@ struct tty {
     const struct tty_driver *driver;
     void *driver_data;
     struct termios2 termios;
+    struct termios2 locked; /* TIOCSLCKTRMIOS: bits and characters that stay as they are */
     struct winsize winsize;
     u32 index; /* /dev/pts/index */
     u32 session, pgrp; /* 0: none */
@@ -38,6 +39,7 @@ struct tty {
     bool hung_up; /* for good: reads give end of file, writes EIO */
     bool other_closed; /* the hardware side went away: EIO */
     bool lnext; /* the next character is literal */
+    bool exclusive; /* TIOCEXCL: opened by nobody else */
     bool packet; /* TIOCPKT */
     u8 packet_status; /* TIOCPKT_* not yet read by the master */
     u32 column, canon_column;

@@ -149,6 +149,26 @@ static void evict_some(struct dropped *x)
     }
 }
 
+/* dcache_lock held. */
+static struct dentry *take_free(void)
+{
+    if (!free_dentries) {
+        struct chunk *c = kzalloc(sizeof(*c));
+        if (!c)
+            return NULL;
+        for (u32 n = 0; n < CHUNK; n++) {
+            c->d[n].name = c->d[n].small;
+            c->d[n].next = free_dentries;
+            free_dentries = &c->d[n];
+        }
+        c->next = chunks;
+        chunks = c;
+    }
+    struct dentry *d = free_dentries;
+    free_dentries = d->next;
+    return d;
+}
+
 struct dentry *d_alloc(struct dentry *parent, const struct qstr *name, struct inode *i, struct super_block *sb)
 {
     char *long_name = NULL;
@@ -158,14 +178,6 @@ struct dentry *d_alloc(struct dentry *parent, const struct qstr *name, struct in
         if (!long_name)
             return NULL;
     }
-    struct chunk *fresh = NULL;
-    if (!atomic_load_relaxed(&free_dentries)) {
-        fresh = kzalloc(sizeof(*fresh));
-        if (!fresh) {
-            kfree(long_name);
-            return NULL;
-        }
-    }
     bool evict = atomic_load_relaxed(&live_count) >= DENTRY_MAX;
     if (evict)
         dcache_write_begin();
@@ -173,18 +185,8 @@ struct dentry *d_alloc(struct dentry *parent, const struct qstr *name, struct in
         mutex_lock(&dcache_lock);
     if (evict)
         evict_some(&x);
-    if (fresh) {
-        for (u32 n = 0; n < CHUNK; n++) {
-            fresh->d[n].name = fresh->d[n].small;
-            fresh->d[n].next = free_dentries;
-            free_dentries = &fresh->d[n];
-        }
-        fresh->next = chunks;
-        chunks = fresh;
-    }
-    struct dentry *d = free_dentries;
+    struct dentry *d = take_free();
     if (d) {
-        free_dentries = d->next;
         d->next = NULL;
         d->hash = name->hash;
         d->len = name->len;

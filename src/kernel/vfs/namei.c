@@ -598,6 +598,8 @@ static char *text_once(const struct path *p, const struct path *root, char *buf,
     *at = 0;
     *reached = false;
     if (d->flags & D_ANON) {
+        if (d->len && d->name[0] == '/') /* a memfd and the like: a file that has no place */
+            at = prepend(at, buf, " (deleted)", 10);
         at = prepend(at, buf, d->name, d->len);
         return at ? at : ERR_PTR(-ENAMETOOLONG);
     }

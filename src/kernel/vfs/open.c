@@ -91,7 +91,7 @@ static void file_release(struct file *f)
     }
     if (f->ops && f->ops->release)
         f->ops->release(f);
-    if (f->inode && (f->mode & FMODE_WRITE) && S_ISREG(f->inode->mode))
+    if (f->inode && f->mode & FMODE_WRITER)
         atomic_sub(&f->inode->write_count, 1);
     if (f->inode && (!f->path.dentry || f->inode != f->path.dentry->inode))
         iput(f->inode); /* file_swap_inode, file_open_inode */
@@ -185,10 +185,13 @@ static struct file *open_checked(struct path *p, u32 flags, bool created)
     f->path = *p;
     path_get(&f->path);
     f->inode = i;
-    if (S_ISREG(i->mode) && (f->mode & FMODE_WRITE) && !get_write(i)) {
-        f->mode = 0;
-        r = -ETXTBSY;
-        goto fail;
+    if (S_ISREG(i->mode) && (f->mode & FMODE_WRITE)) {
+        if (!get_write(i)) {
+            f->mode = 0;
+            r = -ETXTBSY;
+            goto fail;
+        }
+        f->mode |= FMODE_WRITER;
     }
     if (S_ISREG(i->mode) && (flags & O_TRUNC) && !created) {
         r = vfs_truncate(p, 0);
@@ -681,7 +684,7 @@ struct file *file_open_inode(struct inode *i, u32 flags)
 
 long file_swap_inode(struct file *f, struct inode *real)
 {
-    if ((f->mode & FMODE_WRITE) && S_ISREG(real->mode) && !get_write(real))
+    if (f->mode & FMODE_WRITER && !get_write(real))
         return -ETXTBSY;
     struct inode *own = f->inode;
     iget(real);
@@ -689,13 +692,13 @@ long file_swap_inode(struct file *f, struct inode *real)
     f->ops = real->fops;
     long r = f->ops->open ? f->ops->open(f) : 0;
     if (r) {
-        if ((f->mode & FMODE_WRITE) && S_ISREG(real->mode))
+        if (f->mode & FMODE_WRITER)
             atomic_sub(&real->write_count, 1);
         f->inode = own;
         iput(real);
         return r;
     }
-    if ((f->mode & FMODE_WRITE) && S_ISREG(real->mode))
+    if (f->mode & FMODE_WRITER)
         atomic_sub(&own->write_count, 1);
     return 0;
 }
@@ -719,8 +722,6 @@ struct file *file_from_inode(struct inode *i, const char *name, u32 flags)
     f->inode = i;
     f->ops = i->fops;
     f->flags = flags & ~(u32)O_CLOEXEC;
-    f->mode = mode_of_flags(flags) | FMODE_SEEK | FMODE_PREAD;
-    if ((f->mode & FMODE_WRITE) && S_ISREG(i->mode))
-        get_write(i);
+    f->mode = mode_of_flags(flags) | FMODE_SEEK | FMODE_PREAD; /* no writer: a memfd may be executed while it is open, as on Linux */
     return f;
 }

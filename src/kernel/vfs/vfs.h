@@ -176,6 +176,7 @@ struct file {
 #define FMODE_WRITE 2u
 #define FMODE_SEEK 4u /* has a position: pos_lock used, lseek allowed */
 #define FMODE_PATH 8u /* O_PATH */
+#define FMODE_WRITER 32u /* counted in inode.write_count */
 #define FMODE_PREAD 16u
 
 struct poll_table; /* ipc/poll.h: collects waiters */

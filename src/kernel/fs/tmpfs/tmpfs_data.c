@@ -471,7 +471,7 @@ static long tmp_map(struct file *f, u64 off, u64 max, bool shared, bool write_sh
     struct tmp_extent *e;
     (void)shared;
     mutex_lock(&t->i.lock);
-    if (write_shared && (t->i.seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))) {
+    if (write_shared && t->i.seals & F_SEAL_WRITE) { /* F_SEAL_FUTURE_WRITE leaves the mappings that are there: mmap looks at it */
         mutex_unlock(&t->i.lock);
         return -EPERM;
     }
