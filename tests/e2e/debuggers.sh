@@ -21,7 +21,7 @@ ts = [threading.Thread(target=time.sleep, args=(0.05,)) for i in range(4)]
 [t.join() for t in ts]
 print(\"joined\")"; echo "status $?"; grep -c "+++ exited with 0" /tmp/o')
     is "strace -f of threads, $round" $'joined\nstatus 0\n5' "$out"
-    out=$(run sh -c './target threads & p=$!; sleep 0.3; strace -f -p $p -o /tmp/o & s=$!; sleep 0.5; kill $s; wait $s; kill -0 $p && kill $p; cat /tmp/o')
+    out=$(run sh -c ': >/tmp/o; ./target threads & p=$!; until [ $(ls /proc/$p/task | wc -l) = 3 ]; do sleep 0.1; done; strace -f -p $p -o /tmp/o & s=$!; until [ $(cut -d " " -f 1 /tmp/o | sort -u | wc -l) = 3 ]; do sleep 0.1; done; kill $s; wait $s; kill -0 $p && kill $p; cat /tmp/o')
     like "strace -p, $round" '*clock_nanosleep(CLOCK_REALTIME, 0, {tv_sec=0, tv_nsec=1000000}*' "$out"
     like "strace -p, $round: the call it is in" '*pause(*' "$out"
     is "strace -p, $round: three threads" 3 "$(grep -o '^[0-9]\+ ' <<<"$out" | sort -u | wc -l)"
@@ -40,12 +40,12 @@ print(\"joined\")"; echo "status $?"; grep -c "+++ exited with 0" /tmp/o')
     like "gdb, $round: a call" '*$3 = 42*' "$out"
     like "gdb, $round: watch" '*Watchpoint 2: counter*Old value = 47*New value = 49*' "$out"
     like "gdb, $round: a changed variable" '*$4 = 100*counter 104*exited normally*' "$out"
-    out=$(run sh -c './target threads & p=$!; sleep 0.3; gdb -q -batch -nx -p $p -ex "info threads" -ex "thread apply all bt" -ex "break twice" -ex continue -ex bt \
+    out=$(run sh -c './target threads & p=$!; until [ $(ls /proc/$p/task | wc -l) = 3 ]; do sleep 0.1; done; gdb -q -batch -nx -p $p -ex "info threads" -ex "thread apply all bt" -ex "break twice" -ex continue -ex bt \
       -ex delete -ex detach 2>&1; kill -0 $p && kill $p; wait $p; echo "status $?"')
     is "gdb -p, $round: threads" 3 "$(grep -c '^[* ] *[1-3] .*Thread ' <<<"$out")"
     like "gdb -p, $round: breakpoint in a thread" '*hit Breakpoint 1, twice (n=1)*#1 *in thread (*' "$out"
     like "gdb -p, $round: it goes on" '*detached*status 143' "$out"
-    out=$(run sh -c './target threads & p=$!; sleep 0.3; gcore -o /tmp/core $p >/dev/null 2>&1; kill $p; gdb -q -batch -nx -ex "thread apply all bt" ./target /tmp/core.$p 2>&1')
+    out=$(run sh -c './target threads & p=$!; until [ $(ls /proc/$p/task | wc -l) = 3 ]; do sleep 0.1; done; gcore -o /tmp/core $p >/dev/null 2>&1; kill $p; gdb -q -batch -nx -ex "thread apply all bt" ./target /tmp/core.$p 2>&1')
     like "gcore, $round" '*in thread (*in thread (*in main (argc=2*' "$out"
     out=$(run gdb -q -batch -nx -ex 'set breakpoint pending on' -ex 'break write' -ex run -ex 'bt 1' -ex 'catch syscall exit_group' -ex 'delete 1' -ex continue --args /bin/echo hello)
     like "gdb, $round: breakpoint in a library" '*Breakpoint 1*write*hello*Catchpoint 2 (call to syscall exit_group)*' "$out"
