@@ -27,6 +27,9 @@ What is different on purpose:
 - Processor time is not divided into user and system time: the guest kernel runs in the guest's process.
 - Resident memory is reported as mapped memory.
 - The network ends at the loopback; `MSG_OOB` is not supported.
+- Debuggers: strace, gdb and gcore work, also attached to running programs, and with threads. There are no hardware watchpoints:
+  `watch` in gdb needs `set can-use-hw-watchpoints 0`. A tracee's calls trap (3 us more each) from its first stop until its next exec,
+  also when it is no longer traced. Programs must be dumpable or the tracer have CAP_SYS_PTRACE; Yama's ptrace_scope is 0.
 - Nobody in a sandbox administers the machine: such calls are `EPERM`, for root, too.
 
 '''

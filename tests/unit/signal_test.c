@@ -14,6 +14,8 @@
 #include "proc/freeze.h"
 #include "proc/futex.h"
 #include "proc/posix_timer.h"
+#include "proc/ptrace.h"
+#include "proc/visit.h"
 #include "proc/signal.h"
 #include "proc/task.h"
 #include "sys/trace.h"
@@ -59,6 +61,15 @@ void group_exit(int status) { task_exit(status); }
 void posix_timer_dequeued_locked(struct tgroup *tg, int *info) { (void)tg, (void)info; }
 void trace_event(char type, int number) { (void)type, (void)number; }
 bool futex_interrupted(struct task *t, long *result) { return (void)t, (void)result, false; }
+void visits_serve(void) {}
+bool ptrace_work(struct task *t, struct regs *r) { return (void)t, (void)r, false; }
+bool ptrace_signal(struct task *t, int sig, const void *info) { return (void)t, (void)sig, (void)info, false; }
+bool ptrace_group_stop(struct task *t) { return (void)t, false; }
+bool ptrace_call_cut(struct task *t, struct regs *r) { return (void)t, (void)r, false; }
+bool ptrace_call_again(struct task *t, struct regs *r) { return (void)t, (void)r, false; }
+bool ptrace_dies(int status, bool alone) { return (void)status, (void)alone, false; }
+void ptrace_handler_begins(struct task *t, struct regs *r, bool done) { (void)t, (void)r, (void)done; }
+void ptrace_cont_locked(struct tgroup *tg) { (void)tg; }
 u64 mm_view_original(struct mm *mm, u64 ip) { return (void)mm, ip; }
 u64 mm_view_at_call(struct mm *mm, u64 ip) { return (void)mm, ip; }
 void mm_files_cut(struct mm *mm) { (void)mm; }

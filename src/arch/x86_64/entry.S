@@ -12,14 +12,13 @@
 
         .text
         .section .text.entry,"ax"
-        .globl  syscall_entry, event_entry, ret_to_user, exit_lo, exit_jump, exit_hi, host_sigreturn
+        .globl  syscall_entry, syscall_entry_traced, event_entry, ret_to_user, exit_lo, exit_jump, exit_hi, host_sigreturn
         .globl  host_clone_process, host_clone_thread, switch_to_kstack
         .type   syscall_entry, @function
         .type   event_entry, @function
         .type   ret_to_user, @function
 
-        .p2align 6
-syscall_entry:
+        .macro ENTER dispatch
         mov     %rsp,%gs:CARRIER_USER_RSP
         mov     %gs:CARRIER_KSTACK,%rsp
         pushq   $0                      /* kind: ENTRY_JUMP */
@@ -47,8 +46,16 @@ syscall_entry:
         mov     %rax,48(%rsp)
         mov     %rsp,%rdi
         xor     %ebp,%ebp
-        call    syscall_dispatch
+        call    \dispatch
         jmp     ret_to_user
+        .endm
+
+        .p2align 6
+syscall_entry:
+        ENTER   syscall_dispatch
+        .p2align 4
+syscall_entry_traced:                   /* where the carrier's entry points while its task is traced: proc/ptrace.h */
+        ENTER   syscall_traced
 
         .p2align 4
 event_entry:

@@ -54,6 +54,7 @@ u32 xsave_size(void)
     return xsave_bytes;
 }
 
+u64 xsave_xcr0(void) { return xsave_features; }
 static u64 xcr0(void) { return xsave_features; } /* after xsave_size() */
 
 static bool on_altstack(struct task *t, u64 sp) { return !(t->alt_flags & 2) && sp > t->alt_sp && sp - t->alt_sp <= t->alt_size; }

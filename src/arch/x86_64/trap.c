@@ -14,6 +14,7 @@
 #include "host/hostabi.h"
 #include "mm/mm.h"
 #include "proc/freeze.h"
+#include "proc/ptrace.h"
 #include "proc/task.h"
 #include "sys/trace.h"
 #include <asm/signal.h>
@@ -27,6 +28,7 @@ extern const u64 kfixup_start[], kfixup_end[];
 
 #define USER_CS 0x33 /* the host's selectors, asm/segment.h there */
 #define USER_SS 0x2b
+#define FLAG_TF 0x100ul
 
 u64 user_fixup(u64 ip)
 {
@@ -61,6 +63,7 @@ static void kernel_event(struct carrier *c, int sig, struct siginfo *si, struct 
 {
     if (sig == SIGURG) {
         if (s->rip >= (u64)exit_lo && s->rip < (u64)exit_hi) {
+            s->eflags &= ~FLAG_TF;
             s->rsp = c->kstack_top - sizeof(struct regs);
             s->rip = (u64)ret_to_user;
         }
@@ -81,12 +84,28 @@ static void kernel_event(struct carrier *c, int sig, struct siginfo *si, struct 
     panic_exception(&r, sig, addr);
 }
 
+/* A traced task's step led into the kernel: by the exit path itself, which sets the trap flag one instruction too early, or by a
+ * trampoline. Nobody is to see that. */
+static bool step_in_kernel(const struct carrier *c, int sig, struct sigcontext *s)
+{
+    if (sig != SIGTRAP || !(s->eflags & FLAG_TF) || s->rip - KIMAGE_BASE >= KIMAGE_SIZE || !c->task || !c->task->pt ||
+        s->rip - (u64)gvdso_start < (u64)(gvdso_end - gvdso_start))
+        return false;
+    if (s->rip == (u64)exit_jump)
+        s->rip = c->exit_rip;
+    else
+        s->eflags &= ~FLAG_TF;
+    return true;
+}
+
 void trap_handler(int sig, struct siginfo *si, struct ucontext *uc);
 void trap_handler(int sig, struct siginfo *si, struct ucontext *uc)
 {
     u64 here = (u64)__builtin_frame_address(0);
     struct carrier *c = (struct carrier *)(ALIGN_DOWN(here - CARRIER_BASE, CARRIER_SIZE) + CARRIER_BASE + SLOT_CARRIER);
     struct sigcontext *s = (struct sigcontext *)&uc->uc_mcontext;
+    if (step_in_kernel(c, sig, s))
+        return;
     if (s->rip == (u64)exit_jump && sig == SIGSEGV) /* a non-canonical address: all registers are the guest's already */
         s->rip = c->exit_rip;
     else if (in_kernel(c, s) && !stray(c, s, sig)) {
@@ -128,6 +147,7 @@ struct regs *current_regs(void) { return (struct regs *)(this_carrier()->kstack_
 
 void syscall_dispatch(struct regs *r);
 void syscall_again(struct regs *r);
+void syscall_traced(struct regs *r);
 
 static long dispatch_slowly(struct regs *r, u32 nr, syscall_fn fn)
 {
@@ -156,6 +176,14 @@ void syscall_dispatch(struct regs *r)
         atomic_or(&current_task()->core.work, WORK_SIGNAL);
 }
 
+/* Of a task that is, or was, traced. */
+void syscall_traced(struct regs *r);
+void syscall_traced(struct regs *r)
+{
+    if (!ptrace_call_begins(current_task(), r))
+        syscall_dispatch(r);
+}
+
 /* Runs an interrupted call again: the exit path found no handler to run. */
 void syscall_again(struct regs *r)
 {
@@ -179,7 +207,10 @@ void event_dispatch(struct regs *r)
         r->rcx = r->rip;
         r->r11 = r->flags;
         mm_hot_trap(t->mm, r->rip, (u32)r->nr);
-        syscall_dispatch(r);
+        if (unlikely(t->pt != NULL))
+            syscall_traced(r);
+        else
+            syscall_dispatch(r);
         break;
     case SIGURG:
         break;

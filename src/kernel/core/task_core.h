@@ -9,6 +9,8 @@
 #define WORK_BARRIER 16u /* membarrier(2) waits for this task to pass the exit path */
 #define WORK_CUT 32u     /* mapped files became shorter */
 #define WORK_FREEZE 64u  /* the task is to park: proc/freeze.h */
+#define WORK_VISIT 128u  /* somebody wants to see memory of its process: proc/visit.h */
+#define WORK_PTRACE 256u /* a stop for the tracer is to be made, or being made: proc/ptrace.h */
 #define WORK_CPU 8u     /* timers on cpu time are to be looked at */
 #define WORK_MASK 4u    /* a saved signal mask must be put back */
 

@@ -89,9 +89,13 @@ static long interrupted(struct task_core *t)
     return -EINTR;
 }
 
+void visits_serve(void) __attribute__((weak)); /* proc/visit.c */
+
 static long sleep_until(u64 deadline, u32 interrupt)
 {
     struct task_core *t = core(current_task());
+    /* Visits are served in any sleep that freezing may end. They may sleep themselves: the sleeper looks at its condition again. */
+    bool serves = interrupt & WORK_FREEZE && visits_serve && mutex_none_held();
     if (boot_config()->cpu_count > 1)
         spin(t, interrupt);
     for (;;) {
@@ -101,11 +105,19 @@ static long sleep_until(u64 deadline, u32 interrupt)
         }
         if (atomic_load(&t->work) & interrupt)
             return interrupted(t);
+        if (unlikely(atomic_load(&t->work) & WORK_VISIT) && serves) {
+            visits_serve();
+            return 0;
+        }
         if (!atomic_cas(&t->wake, WAKE_RUNNING, WAKE_SLEEPING))
             continue;
         if (atomic_load(&t->work) & interrupt) {
             atomic_cas(&t->wake, WAKE_SLEEPING, WAKE_RUNNING);
             return interrupted(t);
+        }
+        if (unlikely(atomic_load(&t->work) & WORK_VISIT) && serves) {
+            atomic_cas(&t->wake, WAKE_SLEEPING, WAKE_RUNNING);
+            continue;
         }
         long r = host_futex_wait(&t->wake, WAKE_SLEEPING, deadline);
         atomic_cas(&t->wake, WAKE_SLEEPING, WAKE_RUNNING);
@@ -114,7 +126,7 @@ static long sleep_until(u64 deadline, u32 interrupt)
     }
 }
 
-long wait_sleep(u64 deadline) { return sleep_until(deadline, WORK_SIGNAL | WORK_EXIT | WORK_FREEZE); }
+long wait_sleep(u64 deadline) { return sleep_until(deadline, WORK_SIGNAL | WORK_EXIT | WORK_FREEZE | WORK_PTRACE); }
 long wait_sleep_freezable(u64 deadline) { return sleep_until(deadline, WORK_EXIT | WORK_FREEZE); }
 long wait_sleep_killable(u64 deadline) { return sleep_until(deadline, WORK_EXIT); }
 

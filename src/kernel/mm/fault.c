@@ -217,7 +217,8 @@ static void show_maps(struct mm *mm, struct strbuf *sb, bool detail);
 
 static void show_sizes(struct strbuf *sb, const struct vma *v, u64 size)
 {
-    bool shared = v && v->flags & VM_SHARED, file = v && v->map;
+    bool shared = v && v->flags & VM_SHARED;
+    bool file = v && v->map && (shared || !(v->flags & VM_WROTE)); /* what was written is the process's own: a core file needs it */
     u64 kb = size >> 10, rss = !v || v->prot ? kb : 0;
     if (v)
         sb_printf(sb, "Size:           %8lu kB\nKernelPageSize:        4 kB\nMMUPageSize:           4 kB\n", kb);

@@ -130,7 +130,7 @@ static long hot_patch(struct mm *mm, struct mm_hot *h, u64 ip, u32 nr)
 void mm_hot_trap(struct mm *mm, u64 ip, u32 nr)
 {
     struct mm_hot *h = atomic_load(&mm->hot);
-    if (ip >= GUEST_END || ip < GUEST_MIN + 16)
+    if (ip >= GUEST_END || ip < GUEST_MIN + 16 || mm->plain)
         return;
     if (!h) {
         if (boot_config()->flags & BOOT_NO_PATCH || !(h = knew(struct mm_hot)))

@@ -14,6 +14,7 @@
 #define HARENA_MM_MM_H
 
 #include "base/layout.h"
+#include "base/list.h"
 #include "base/types.h"
 #include "core/mutex.h"
 #include "wire/view_format.h"
@@ -103,6 +104,9 @@ struct mm {
     u32 closed; /* track.h */
     struct mutex closed_lock;
     u32 users; /* tasks; the last to end drops the files, while it can still sleep */
+    bool plain; /* no exec views, no hot sites: access.c */
+    struct mutex visit_lock; /* a leaf */
+    struct list visits; /* proc/visit.c */
 };
 
 struct mm *mm_new(void);
@@ -146,6 +150,12 @@ void mm_hot_trap(struct mm *mm, u64 ip, u32 nr);
 bool mm_hot_original(struct mm *mm, u64 ip, u64 *original);
 void mm_hot_undo(struct mm *mm); /* under mm->lock */
 bool mm_hot_copy(struct mm *mm, const struct mm *old);
+
+/* access.c: of the calling stub's own memory; as much as could be read or written. MM_FORCE: also what the mapping does not allow. */
+#define MM_WRITE 1u
+#define MM_FORCE 2u
+size_t mm_access(struct mm *mm, u64 addr, void *buf, size_t size, u32 how);
+void mm_show_plain(struct mm *mm); /* the calling stub's, which is to be traced: from now on without exec views */
 
 void mm_show_maps(struct mm *mm, struct strbuf *sb);
 void mm_show_smaps(struct mm *mm, struct strbuf *sb, bool sum); /* what is mapped counts as resident */

@@ -147,9 +147,9 @@ void mm_files_cut(struct mm *mm)
 }
 
 /* The view of a private executable mapping, or NULL. */
-static struct vview *view_get(struct file *f, int prot, int flags, bool make)
+static struct vview *view_get(struct mm *mm, struct file *f, int prot, int flags, bool make)
 {
-    if (!f->ops->view || (flags & MAP_TYPE) != MAP_PRIVATE || prot & PROT_WRITE)
+    if (mm->plain || !f->ops->view || (flags & MAP_TYPE) != MAP_PRIVATE || prot & PROT_WRITE)
         return NULL;
     struct vview *w = knew(struct vview);
     if (!w)
@@ -356,7 +356,7 @@ long mm_map(struct mm *mm, u64 addr, u64 size, int prot, int flags, struct file 
         /* Whoever maps a library reserves its span first, often not executable: leave room for the trampolines. glibc's
          * loader gives itself away by MAP_DENYWRITE. */
         bool make = prot & PROT_EXEC || flags & MAP_DENYWRITE;
-        struct vview *w = make || (!off && !(flags & MAP_FIXED)) ? view_get(f, prot, flags, make) : NULL;
+        struct vview *w = make || (!off && !(flags & MAP_FIXED)) ? view_get(mm, f, prot, flags, make) : NULL;
         if (w && !off)
             behind = w->e.tramp_len;
         if (prot & PROT_EXEC)

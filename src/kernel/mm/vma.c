@@ -370,6 +370,7 @@ void mm_clear(struct mm *mm)
     if (r)
         panic("exec: munmap: %ld", r);
     mm->closed = 0;
+    mm->plain = false;
     mm_unlock(mm);
     mm_drop(mm);
 }
@@ -383,6 +384,8 @@ struct mm *mm_copy(struct mm *old)
     memset(&mm->lock, 0, sizeof(mm->lock));
     memset(&mm->carrier_lock, 0, sizeof(mm->carrier_lock));
     memset(&mm->closed_lock, 0, sizeof(mm->closed_lock));
+    memset(&mm->visit_lock, 0, sizeof(mm->visit_lock));
+    memset(&mm->visits, 0, sizeof(mm->visits));
     memset(mm->carriers, 0, sizeof(mm->carriers));
     mm->refs = 1;
     mm->live_carriers = 0;

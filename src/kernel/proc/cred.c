@@ -37,6 +37,9 @@ void cred_publish(struct cred *c)
     mutex_lock(&tasklist_lock);
     struct cred *old = t->cred;
     t->cred = c;
+    if (c->euid != old->euid || c->egid != old->egid || c->fsuid != old->fsuid || c->fsgid != old->fsgid ||
+        c->cap_permitted & ~old->cap_permitted)
+        t->tg->no_dump = true; /* as Linux with fs.suid_dumpable 0 */
     mutex_unlock(&tasklist_lock);
     cred_put(old);
 }

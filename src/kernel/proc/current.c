@@ -44,7 +44,7 @@ struct mm *current_mm(void) { return current_task()->mm; }
 u32 current_tid(void) { return current_task()->tid; }
 u32 current_tgid(void) { return current_task()->tg->tgid; }
 u64 current_rlimit(int r) { return current_task()->tg->rlimits[r][0]; }
-bool signal_pending(void) { return current_task()->core.work & (WORK_SIGNAL | WORK_EXIT); }
+bool signal_pending(void) { return current_task()->core.work & (WORK_SIGNAL | WORK_EXIT | WORK_PTRACE); }
 
 bool cred_in_group(const struct cred *c, u32 gid)
 {

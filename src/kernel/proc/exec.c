@@ -15,6 +15,7 @@
 #include "proc/freeze.h"
 #include "proc/futex.h"
 #include "proc/posix_timer.h"
+#include "proc/ptrace.h"
 #include "proc/slot.h"
 #include "proc/task.h"
 #include "sys/syscall.h"
@@ -49,11 +50,23 @@ static long de_thread(struct task *me)
     return 0;
 }
 
+/* Who traces could make a set-user-id program do anything. */
+static bool ptrace_limits_exec(struct task *t)
+{
+    if (!ptraced(t))
+        return false;
+    mutex_lock(&tasklist_lock);
+    bool limits = ptraced(t) && t->pt->tracer->cred && !(t->pt->tracer->cred->cap_effective >> 19 & 1); /* CAP_SYS_PTRACE */
+    mutex_unlock(&tasklist_lock);
+    return limits;
+}
+
 static void apply_cred(struct task *t, struct file *f)
 {
     const struct inode *i = f->path.dentry->inode;
     bool secure = false;
-    struct cred *c = cred_for_exec(t->cred, i->mode, i->uid, i->gid, f->path.mnt->flags & 2 /* MS_NOSUID */, &secure);
+    bool plain = f->path.mnt->flags & 2 /* MS_NOSUID */ || ptrace_limits_exec(t);
+    struct cred *c = cred_for_exec(t->cred, i->mode, i->uid, i->gid, plain, &secure);
     if (!c)
         return; /* no memory: goes on with what it has, which is not more */
     cred_publish(c);
@@ -90,6 +103,7 @@ void exec_finish(struct task *t, struct exec_args *a)
     if (unlikely(trace_active))
         trace_exec(a->execfn, a->strings, a->strings_size, a->argc, a->envc);
     memset(r, 0, sizeof(*r));
+    t->mm->plain = ptraced(t);
     long e = exec_load(a, t->mm, r);
     exec_free(a);
     vfork_release(t);
@@ -98,6 +112,8 @@ void exec_finish(struct task *t, struct exec_args *a)
         group_exit(SIGSEGV); /* as Linux, when there is no way back */
     r->nr = ~0ull;
     __asm__ volatile("wrfsbase %0; fninit; ldmxcsr %1" ::"r"(0ul), "m"(mxcsr));
+    if (t->pt)
+        ptrace_execed(t);
 }
 
 static long do_exec(int dirfd, uptr upath, uptr argv, uptr envp, int flags)
@@ -113,6 +129,8 @@ static long do_exec(int dirfd, uptr upath, uptr argv, uptr envp, int flags)
     kfree(path);
     if (r < 0)
         return r;
+    if (t->pt)
+        t->pt->exec_tid = t->tid;
     if (t->tg->live > 1 && (r = de_thread(t))) {
         exec_free(a);
         return r;

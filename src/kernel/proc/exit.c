@@ -15,6 +15,7 @@
 #include "proc/futex.h"
 #include "proc/pidfd.h"
 #include "proc/posix_timer.h"
+#include "proc/ptrace.h"
 #include "proc/slot.h"
 #include "proc/task.h"
 #include "sys/syscall.h"
@@ -32,7 +33,7 @@
 void notify_parent_locked(struct tgroup *tg)
 {
     struct tgroup *p = tg->parent;
-    if (!p)
+    if (!p || tg->held)
         return;
     if (p->virtual_init) {
         tgroup_release_locked(tg);
@@ -110,6 +111,7 @@ static void group_ends_locked(struct tgroup *tg)
     if (tg->parent && tg->parent->pgid != tg->pgid && tg->parent->sid == tg->sid)
         orphan_check_locked(tg->pgid, tg->sid, tg);
     pidfd_ended_locked(tg);
+    ptrace_group_ends_locked(tg);
     notify_parent_locked(tg);
 }
 
@@ -162,6 +164,8 @@ void task_exit(int status)
     t->fs = NULL;
     if (!tg->group_exit)
         tg->exit_code = status;
+    if (t->pt)
+        t->pt->status = tg->group_exit ? tg->exit_code : status;
     cputime_task_ends_locked(t);
     bool last = ++tg->leaving == tg->live;
     mutex_unlock(&tasklist_lock);
@@ -190,6 +194,7 @@ void task_ended(struct task *t, struct tgroup *tg, bool last)
     bool leader = tg->leader == t;
     last = --tg->live == 0;
     list_del(&t->tg_link);
+    ptrace_task_ends_locked(t);
     if (last)
         group_ends_locked(tg); /* may free tg and its leader */
     if (!leader)
@@ -218,8 +223,19 @@ void group_exit(int status)
     task_exit(status);
 }
 
-SYSCALL1(exit, int, code) { task_exit((code & 0xff) << 8); }
-SYSCALL1(exit_group, int, code) { group_exit((code & 0xff) << 8); }
+SYSCALL1(exit, int, code)
+{
+    if (ptraced(current_task()) && ptrace_dies((code & 0xff) << 8, true))
+        return 0;
+    task_exit((code & 0xff) << 8);
+}
+
+SYSCALL1(exit_group, int, code)
+{
+    if (ptraced(current_task()) && ptrace_dies((code & 0xff) << 8, false))
+        return 0;
+    group_exit((code & 0xff) << 8);
+}
 
 /* ---- waiting ---- */
 
@@ -233,12 +249,14 @@ struct wait_request {
     u64 cpu, rss; /* of the child and those it waited for */
 };
 
-static bool matches(struct wait_request *w, struct tgroup *c)
+static bool matches(struct wait_request *w, struct tgroup *me, struct tgroup *c)
 {
     if (w->which == P_PID && c->tgid != w->id)
         return false;
     if (w->which == P_PGID && c->pgid != w->id)
         return false;
+    if (ptraced_by_locked(c->leader, me))
+        return true;
     bool cloned = c->exit_signal != SIGCHLD;
     return (w->options & __WALL) || cloned == !!(w->options & __WCLONE);
 }
@@ -249,7 +267,7 @@ static bool collect(struct wait_request *w, struct tgroup *me, struct tgroup *c)
     w->cpu = c->zombie ? c->utime + c->cutime : cputime_seen(c);
     w->rss = MAX(c->maxrss, c->cmaxrss);
     w->uid = c->leader->cred ? c->leader->cred->uid : 0;
-    if (c->zombie && (w->options & WEXITED)) {
+    if (c->zombie && !c->held && (w->options & WEXITED)) {
         w->status = c->exit_code;
         w->code = SI_CHLD(c->exit_code);
         if (!(w->options & WNOWAIT)) {
@@ -258,7 +276,7 @@ static bool collect(struct wait_request *w, struct tgroup *me, struct tgroup *c)
         }
         return true;
     }
-    if (c->stop_notify && c->stop_sig && (w->options & WSTOPPED)) {
+    if (c->stop_notify && c->stop_sig && (w->options & WSTOPPED) && !ptraced_by_locked(c->leader, me)) {
         w->status = (int)(c->stop_sig << 8) | 0x7f;
         w->code = 5;
         if (!(w->options & WNOWAIT))
@@ -275,6 +293,50 @@ static bool collect(struct wait_request *w, struct tgroup *me, struct tgroup *c)
     return false;
 }
 
+static bool collect_tracee(struct wait_request *w, struct ptrace *p)
+{
+    w->pid = p->tid;
+    w->uid = p->uid;
+    w->cpu = w->rss = 0;
+    if (!p->task && (w->options & WEXITED)) {
+        w->status = p->status;
+        w->code = SI_CHLD(p->status);
+        if (!(w->options & WNOWAIT)) {
+            struct tgroup *held = p->held;
+            ptrace_unlink_locked(p);
+            ptrace_free(p);
+            if (held) {
+                held->held = false;
+                notify_parent_locked(held);
+            }
+        }
+        return true;
+    }
+    if (!p->task || !p->stopped || p->told)
+        return false;
+    w->status = p->code << 8 | 0x7f;
+    w->code = 4; /* CLD_TRAPPED */
+    p->told = !(w->options & WNOWAIT);
+    return true;
+}
+
+static long scan_tracees(struct wait_request *w, struct tgroup *me)
+{
+    long r = -ECHILD;
+    struct task *t;
+    struct ptrace *p;
+    list_for_each(t, &me->tasks, tg_link)
+        list_for_each(p, &t->tracees, link) {
+            if ((w->which == P_PID && p->tid != w->id) || (w->which == P_PGID && p->pgid != w->id) ||
+                (w->options & __WNOTHREAD && t != current_task()))
+                continue;
+            if (collect_tracee(w, p))
+                return 1;
+            r = 0;
+        }
+    return r;
+}
+
 /* 1 found, 0 nothing yet, -ECHILD. */
 static long scan(struct wait_request *w, struct tgroup *me)
 {
@@ -282,13 +344,17 @@ static long scan(struct wait_request *w, struct tgroup *me)
     struct tgroup *c;
     mutex_lock(&tasklist_lock);
     list_for_each(c, &me->children, sibling) {
-        if (!matches(w, c))
+        if (!matches(w, me, c))
             continue;
         r = 0;
         if (collect(w, me, c)) {
             r = 1;
             break;
         }
+    }
+    if (r != 1) {
+        long e = scan_tracees(w, me);
+        r = e == -ECHILD ? r : e;
     }
     mutex_unlock(&tasklist_lock);
     return r;
@@ -378,7 +444,7 @@ SYSCALL5(waitid, int, which, u32, id, uptr, uinfo, int, options, uptr, ru)
         info[2] = w.code;
         info[4] = (int)w.pid;
         info[5] = (int)w.uid;
-        info[6] = w.code >= 5 ? (w.code == 5 ? w.status >> 8 : SIGCONT) : w.code == 1 ? (w.status >> 8) & 0xff : w.status & 0x7f;
+        info[6] = w.code >= 4 ? (w.code != 6 ? w.status >> 8 : SIGCONT) : w.code == 1 ? (w.status >> 8) & 0xff : w.status & 0x7f;
     }
     if (uinfo && copy_to_user(uinfo, info, sizeof(info)))
         return -EFAULT;

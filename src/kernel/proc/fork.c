@@ -11,6 +11,7 @@
 #include "proc/cred.h"
 #include "proc/cputime.h"
 #include "proc/pidfd.h"
+#include "proc/ptrace.h"
 #include "proc/slot.h"
 #include "proc/task.h"
 #include "sys/syscall.h"
@@ -155,7 +156,9 @@ static long clone_in_mm(struct task *t, struct clone_request *q)
 static void child_begins(struct task *t, struct clone_request *q)
 {
     struct carrier *c = this_carrier();
+    extern char syscall_entry[];
     c->task = t;
+    c->entry = (u64)syscall_entry; /* the parent may be traced */
     c->tid = t->core.host_pid = t->core.host_tid;
     robust_begin(c);
     alive_begin(&t->core.alive);
@@ -203,6 +206,10 @@ static long vfork_wait(struct task *me, u32 tid)
 {
     me->restart = vfork_goes_on;
     me->restart_arg = tid;
+    if (me->core.work & WORK_PTRACE) { /* the tracer is told before: as if frozen */
+        me->core.froze = true;
+        return -ERESTART_RESTARTBLOCK;
+    }
     return vfork_goes_on(me);
 }
 
@@ -226,12 +233,20 @@ static long vfork_goes_on(struct task *me)
         mutex_unlock(&tasklist_lock);
         break;
     }
+    ptrace_event(me, EVENT_VFORK_DONE, tid);
     return tid;
 }
 
 bool vfork_parent_waits(const struct task *t, const struct regs *r)
 {
     return (long)r->rax == -ERESTART_RESTARTBLOCK && r->nr != ~0ull && t->restart == vfork_goes_on && t->core.froze;
+}
+
+/* What the tracer is told of, 0: nothing. */
+static u32 event_of(const struct task *me, const struct clone_request *q)
+{
+    u32 event = q->flags & CLONE_VFORK ? EVENT_VFORK : q->exit_signal != SIGCHLD ? EVENT_CLONE : EVENT_FORK;
+    return q->flags & CLONE_UNTRACED || !ptrace_wants(me, event) ? 0 : event;
 }
 
 static long clone_task(struct clone_request *q)
@@ -269,6 +284,7 @@ static long clone_task(struct clone_request *q)
     }
     if (!thread) {
         tg->exit_signal = q->exit_signal;
+        tg->forked_by = me->tid;
         link_child(q->flags & CLONE_PARENT && me->tg->parent ? me->tg->parent : me->tg, tg);
     }
     if (q->flags & CLONE_CLEAR_SIGHAND)
@@ -298,6 +314,15 @@ static long clone_task(struct clone_request *q)
     }
     if (!thread && (q->flags & CLONE_VM))
         tg->proc_base = cputime_stub();
+    u32 event = ptraced(me) ? event_of(me, q) : 0;
+    if (event || (q->flags & CLONE_PTRACE && ptraced(me))) {
+        struct ptrace *p = ptrace_new();
+        if (!p) {
+            undo(t, !thread);
+            return -ENOMEM;
+        }
+        ptrace_child(me, t, p);
+    }
     if ((q->flags & CLONE_CHILD_SETTID) && (q->flags & CLONE_VM) && put_user(tid, q->ctid)) {
         undo(t, !thread);
         return -EFAULT;
@@ -315,6 +340,8 @@ static long clone_task(struct clone_request *q)
         undo(t, !thread);
         return r;
     }
+    if (event)
+        ptrace_event(me, event, tid);
     return q->flags & CLONE_VFORK ? vfork_wait(me, tid) : tid;
 }
 

@@ -9,6 +9,7 @@
 #include "host/host.h"
 #include "mm/mm.h"
 #include "proc/cputime.h"
+#include "proc/ptrace.h"
 #include "proc/task.h"
 #include <linux/time.h>
 #include <asm/unistd.h>
@@ -27,19 +28,30 @@ static KSTATE struct {
 #define ORDER_LOOK_NS 100000000ull /* for one that was killed from outside */
 #define LEAVING_NS 200000000ull /* a carrier that leaves for longer was killed by the host meanwhile */
 
-static u8 *xsave_area(struct frozen *f) { return (u8 *)ALIGN_UP((u64)f->room, 64); }
+u8 *frozen_xsave(struct frozen *f) { return (u8 *)ALIGN_UP((u64)f->room, 64); }
 
-static struct frozen *save(const struct regs *r)
+struct frozen *frozen_new(void)
 {
     u32 size = xsave_size();
     struct frozen *f = kzalloc(sizeof(*f) + 64 + size);
-    if (!f)
-        return NULL;
+    if (f)
+        f->xsave_size = size;
+    return f;
+}
+
+void frozen_fill(struct frozen *f, const struct regs *r)
+{
     f->regs = *r;
-    f->xsave_size = size;
     __asm__ volatile("rdfsbase %0" : "=r"(f->fs_base));
-    if (user_xsave(xsave_area(f)))
+    if (user_xsave(frozen_xsave(f)))
         panic("xsave");
+}
+
+static struct frozen *save(const struct regs *r)
+{
+    struct frozen *f = frozen_new();
+    if (f)
+        frozen_fill(f, r);
     return f;
 }
 
@@ -47,7 +59,7 @@ static struct frozen *save(const struct regs *r)
 static void load(struct frozen *f)
 {
     __asm__ volatile("wrfsbase %0" ::"r"(f->fs_base));
-    if (user_xrstor(xsave_area(f)))
+    if (user_xrstor(frozen_xsave(f)))
         panic("the vector state of a snapshot does not fit this processor");
 }
 
@@ -90,6 +102,8 @@ void freeze_park(struct regs *r)
     }
     if (t->moved && t->frozen)
         load(t->frozen);
+    if (t->moved && t->pt)
+        ptrace_set_entry(t);
     t->moved = false;
     kfree(t->frozen);
     t->frozen = NULL;
@@ -325,4 +339,6 @@ void freeze_call_goes_on(struct task *t, struct regs *r)
     if (removed_meanwhile(r))
         r->rax = (u64)-EIDRM;
     freeze_call_ends(t, r);
+    if (t->pt)
+        ptrace_call_done(t, r);
 }

@@ -22,6 +22,10 @@ struct frozen { /* what else is in the registers of a parked task's carrier */
     u8 room[]; /* the XSAVE area begins at a multiple of 64 */
 };
 
+struct frozen *frozen_new(void); /* NULL: no memory */
+void frozen_fill(struct frozen *f, const struct regs *r); /* from the calling task */
+u8 *frozen_xsave(struct frozen *f);
+
 void freeze_begin(void);
 bool freeze_begun(void);
 bool freeze_complete(void); /* all tasks are parked, each with its registers in K; to be asked again soon */

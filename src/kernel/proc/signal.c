@@ -13,7 +13,9 @@
 #include "proc/freeze.h"
 #include "proc/futex.h"
 #include "proc/posix_timer.h"
+#include "proc/ptrace.h"
 #include "proc/task.h"
+#include "proc/visit.h"
 #include "sys/trace.h"
 #include "tty/session.h"
 #include <asm/siginfo.h>
@@ -78,7 +80,7 @@ void signal_drop_ignored_locked(struct tgroup *tg, int sig)
 void signal_recalc(struct task *t)
 {
     u64 set = (t->pending.set | t->tg->shared.set) & ~t->blocked;
-    if (set || t->tg->stop_sig)
+    if (set || (t->tg->stop_sig && !(ptraced(t) && t->pt->stops_seen == t->tg->stops)))
         atomic_or(&t->core.work, WORK_SIGNAL);
     else
         atomic_and(&t->core.work, ~WORK_SIGNAL);
@@ -106,6 +108,8 @@ static void resume_group(struct tgroup *tg, bool told)
         }
     }
     wake_up_all(&tg->stop_wait, 1);
+    if (told)
+        ptrace_cont_locked(tg);
 }
 
 long signal_send_locked(struct tgroup *tg, struct task *t, int sig, const void *info)
@@ -135,7 +139,7 @@ long signal_send_locked(struct tgroup *tg, struct task *t, int sig, const void *
         list_for_each(it, &tg->tasks, tg_link)
             if (!it->exited && (!target || ((target->blocked & SIGSET(sig)) && !(it->blocked & SIGSET(sig)))))
                 target = it;
-    if (!target || (ignored(tg, sig) && !(target->blocked & SIGSET(sig))))
+    if (!target || (ignored(tg, sig) && !(target->blocked & SIGSET(sig)) && !ptraced(target)))
         return 0;
     struct sigpending *p = t ? &t->pending : &tg->shared;
     if (sig < 32 && (p->set & SIGSET(sig)))
@@ -280,7 +284,7 @@ void signal_flush_on_exec(struct task *t)
 /* Stops the calling task while its group is stopped. */
 static void stop_wait(struct task *t)
 {
-    while (t->tg->stop_sig && !(t->core.work & WORK_EXIT)) {
+    while (t->tg->stop_sig && !(t->core.work & WORK_EXIT) && !ptraced(t)) {
         wait_prepare(&t->tg->stop_wait);
         if (t->tg->stop_sig && wait_sleep_freezable(NO_DEADLINE))
             break; /* to park or to end: the exit path comes here again */
@@ -302,6 +306,7 @@ static void stop_group(struct task *t, int sig, u32 conts)
     }
     if (!t->tg->stop_sig)
         atomic_add(&stopped_groups, 1);
+    t->tg->stops++;
     t->tg->stop_sig = (u32)sig;
     t->tg->stop_notify = true;
     t->tg->cont_notify = false;
@@ -325,7 +330,7 @@ long sigframe_setup(struct regs *r, int sig, const void *info, const struct ksig
 bool is_restart(long v) { return v == -ERESTARTSYS || v == -ERESTARTNOINTR || v == -ERESTARTNOHAND || v == -ERESTART_RESTARTBLOCK; }
 
 /* false: nothing came of it, the call goes on as if there had been none. */
-static bool deliver(struct task *t, struct regs *r, int sig, void *info, u32 conts)
+bool signal_deliver(struct task *t, struct regs *r, int sig, void *info, u32 conts)
 {
     struct ksigaction a = t->tg->actions[sig - 1];
     if (a.handler == 1)
@@ -342,6 +347,8 @@ static bool deliver(struct task *t, struct regs *r, int sig, void *info, u32 con
         }
         if ((SIGSET(sig) & FAULTS) && this_carrier()->trap.sig == sig)
             klog("%s (%u) ends: signal %d at ip %p, address %p", t->comm, t->tid, sig, (void *)r->rip, *(void **)((char *)info + 16));
+        if (t->pt && ptrace_dies(sig, false))
+            return true;
         group_exit(sig);
     }
     freeze_call_ends(t, r);
@@ -368,6 +375,8 @@ static bool deliver(struct task *t, struct regs *r, int sig, void *info, u32 con
     u64 mask = t->core.work & WORK_MASK ? t->saved_blocked : t->blocked;
     if (a.flags & SA_RESETHAND)
         t->tg->actions[sig - 1].handler = 0;
+    if (t->pt)
+        ptrace_handler_begins(t, r, false);
     if (sigframe_setup(r, sig, info, &a, mask)) { /* a handler of SIGSEGV, perhaps on another stack, may mend that */
         if (sig != SIGSEGV) {
             signal_force(SIGSEGV, 0x80, 0);
@@ -376,6 +385,8 @@ static bool deliver(struct task *t, struct regs *r, int sig, void *info, u32 con
         t->tg->actions[SIGSEGV - 1].handler = 0;
         group_exit(SIGSEGV);
     }
+    if (t->pt)
+        ptrace_handler_begins(t, r, true);
     atomic_and(&t->core.work, ~WORK_MASK);
     signal_set_mask(t, t->blocked | a.mask | (a.flags & SA_NODEFER ? 0 : SIGSET(sig)));
     return true;
@@ -391,6 +402,10 @@ void exit_work(struct regs *r)
         task_exit(t->tg->exit_code);
     if (t->core.work & WORK_FREEZE)
         freeze_park(r);
+    if (t->core.work & WORK_VISIT)
+        visits_serve();
+    if (t->core.work & WORK_PTRACE && ptrace_work(t, r))
+        return;
     if (vfork_parent_waits(t, r)) { /* no signal interrupts that */
         freeze_call_goes_on(t, r);
         return;
@@ -403,25 +418,32 @@ void exit_work(struct regs *r)
     }
     if (t->core.work & WORK_CPU)
         cpu_watch_check(t);
-    if (t->tg->stop_sig)
+    if (t->tg->stop_sig && ptraced(t)) {
+        if (ptrace_group_stop(t))
+            return;
+    } else if (t->tg->stop_sig) {
         stop_wait(t);
+    }
     if (t->core.work & WORK_FREEZE)
         return;
     u32 conts;
     long sig = dequeue(~t->blocked, info, &conts);
-    if (sig && deliver(t, r, (int)sig, info, conts))
+    if (sig && ptraced(t) && ptrace_signal(t, (int)sig, info))
         return;
-    if (t->core.work & (WORK_EXIT | WORK_SIGNAL))
+    if (sig && signal_deliver(t, r, (int)sig, info, conts))
+        return;
+    if (t->core.work & (WORK_EXIT | WORK_SIGNAL | WORK_PTRACE))
         return;
     if (t->core.work & WORK_MASK) {
         atomic_and(&t->core.work, ~WORK_MASK);
         signal_set_mask(t, t->saved_blocked);
     }
     if (freeze_cut_short(t, r)) {
-        freeze_call_goes_on(t, r);
+        if (!(t->pt && ptrace_call_cut(t, r)))
+            freeze_call_goes_on(t, r);
         return;
     }
     t->core.froze = t->core.wants_rest = false;
-    if (r->nr != ~0ull && is_restart((long)r->rax))
+    if (r->nr != ~0ull && is_restart((long)r->rax) && !(t->pt && ptrace_call_again(t, r)))
         syscall_again(r);
 }

@@ -13,6 +13,7 @@
 #include "proc/exec.h"
 #include "proc/freeze.h"
 #include "proc/pidfd.h"
+#include "proc/ptrace.h"
 #include <linux/resource.h>
 #include <linux/time.h>
 
@@ -152,6 +153,10 @@ void task_free(struct task *t)
         kfree(q);
     }
     cred_put(t->cred);
+    if (t->pt) {
+        ptrace_unlink_locked(t->pt);
+        ptrace_free(t->pt);
+    }
     if (!t->killed_outside)
         kfree(t);
 }
@@ -184,6 +189,8 @@ void task_replace_leader_locked(struct task *me)
     pid_task[me->tid] = NULL;
     task_free(old);
     me->tid = tgid;
+    if (me->pt)
+        me->pt->tid = tgid;
     pid_task[tgid] = me;
     me->tg->leader = me;
 }

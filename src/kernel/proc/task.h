@@ -42,6 +42,8 @@ struct futex_waiter { /* proc/futex.c; under its bucket's lock */
     u32 owner; /* pi: tid it waits for */
 };
 
+struct ptrace;
+
 struct tgroup {
     u32 tgid, pgid, sid;
     u32 live; /* tasks that have not ended */
@@ -56,6 +58,9 @@ struct tgroup {
     bool group_exit, zombie, session_leader, execed, virtual_init, stop_notify, cont_notify;
     u32 stop_sig; /* stopped by */
     u32 conts; /* SIGCONTs it got: signal.c */
+    u32 stops; /* stops it had */
+    u32 forked_by; /* tid of the parent's thread */
+    bool held; /* a zombie its tracer has not waited for yet */
     int exit_code; /* wait status */
     int exit_signal; /* to the parent; 0 none */
     u32 session_no; /* broker's session of the first process, ~0 else */
@@ -113,6 +118,8 @@ struct task {
     int restart_clock;
     struct futex_waiter futex;
     struct futex_several *futexes; /* waits for several */
+    struct ptrace *pt; /* ptrace.h; NULL: never traced */
+    struct list tracees; /* struct ptrace */
     struct exec_args *exec; /* handed over to a spare stub */
     struct frozen *frozen; /* freeze.h, from here on */
     u32 parked, freeze_order;
@@ -157,8 +164,10 @@ long put_rusage(uptr ru, u64 cpu_ns, u64 rss);
 long signal_send_locked(struct tgroup *tg, struct task *t, int sig, const void *info); /* t NULL: to the group */
 long signal_send_checked_locked(struct tgroup *tg, struct task *t, int sig, const void *info); /* kill's permission; sig 0 */
 long signal_send_pgrp_locked(u32 pgid, int sig, const void *info);
-bool may_inspect_locked(struct tgroup *tg); /* as for ptrace: same ids or CAP_SYS_PTRACE */
+bool may_inspect_locked(struct tgroup *tg); /* same ids and dumpable, or CAP_SYS_PTRACE */
+bool may_trace_locked(struct tgroup *tg); /* the same with the caller's real ids */
 bool signal_timer_pending_locked(struct tgroup *tg, struct task *t, u32 timer);
+bool signal_deliver(struct task *t, struct regs *r, int sig, void *info, u32 conts); /* false: nothing came of it */
 void signal_force(int sig, int code, u64 addr); /* from a fault of the calling task */
 void signal_recalc(struct task *t);
 void signal_drop_ignored_locked(struct tgroup *tg, int sig);

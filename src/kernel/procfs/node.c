@@ -39,15 +39,7 @@ struct task *pnode_task_locked(const struct pnode *n)
     return t;
 }
 
-bool pnode_may_look_locked(const struct task *t)
-{
-    const struct cred *me = current_cred();
-    if (!me || t->tg == current_task()->tg || (me->cap_effective >> CAP_SYS_PTRACE & 1))
-        return true;
-    const struct cred *c = t->cred;
-    return c && me->fsuid == c->uid && me->fsuid == c->euid && me->fsuid == c->suid && me->fsgid == c->gid &&
-           me->fsgid == c->egid && me->fsgid == c->sgid && (c->cap_permitted & ~me->cap_permitted) == 0;
-}
+bool pnode_may_look_locked(const struct task *t) { return may_inspect_locked(t->tg); }
 
 struct files *pnode_files(const struct pnode *n)
 {
@@ -87,9 +79,10 @@ static bool take_owner(struct pnode *n)
         return true;
     mutex_lock(&tasklist_lock);
     struct task *t = pnode_task_locked(n);
-    if (t && t->cred) {
-        n->i.uid = t->cred->euid;
-        n->i.gid = t->cred->egid;
+    if (t && t->cred) { /* of one that must not be looked into, to root: but the directory itself */
+        bool hidden = t->tg->no_dump && !S_ISDIR(n->i.mode);
+        n->i.uid = hidden ? 0 : t->cred->euid;
+        n->i.gid = hidden ? 0 : t->cred->egid;
     }
     mutex_unlock(&tasklist_lock);
     return t != NULL;

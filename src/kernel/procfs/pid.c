@@ -1,7 +1,7 @@
 /* /proc/<pid> and /proc/<pid>/task/<tid>. Formats: proc(5).
  *
  * Everything taken from a task is copied under tasklist_lock, or referenced there (mm, files, paths) and used after.
- * Memory of another process cannot be read from here: its command line and environment are what it was started with.
+ * Command line and environment of another process are what it was started with: they do not wait for it.
  * Resident pages are not known to the kernel (the host has them); the mapped size, an upper bound, stands for them. */
 #include "procfs/internal.h"
 
@@ -12,6 +12,8 @@
 #include "core/uaccess.h"
 #include "mm/mm.h"
 #include "proc/cputime.h"
+#include "proc/ptrace.h"
+#include "proc/visit.h"
 
 #define TICK_NS 10000000u /* USER_HZ 100 */
 #define ARGS_MAX (1u << 20)
@@ -22,6 +24,8 @@ static char state_of(const struct task *t)
         return 'Z';
     if (t->tg->virtual_init)
         return 'S';
+    if (t->pt && t->pt->stopped)
+        return 't';
     if (t->tg->stop_sig)
         return 'T';
     return t == current_task() || atomic_load_relaxed(&t->core.wake) != WAKE_SLEEPING ? 'R' : 'S';
@@ -87,12 +91,12 @@ static long show_status(struct pnode *n, struct strbuf *sb)
         return -ESRCH;
     }
     char s = state_of(t);
-    const char *word = s == 'Z' ? "zombie" : s == 'T' ? "stopped" : s == 'S' ? "sleeping" : "running";
+    const char *word = s == 'Z' ? "zombie" : s == 'T' ? "stopped" : s == 't' ? "tracing stop" : s == 'S' ? "sleeping" : "running";
     sb_printf(sb, "Name:\t%.16s\n", t->comm);
     if (t->fs && !t->exited)
         sb_printf(sb, "Umask:\t%04o\n", t->fs->umask);
-    sb_printf(sb, "State:\t%c (%s)\nTgid:\t%u\nNgid:\t0\nPid:\t%u\nPPid:\t%u\nTracerPid:\t0\n", s, word, n->pid, n->tid,
-              parent_of(t->tg));
+    sb_printf(sb, "State:\t%c (%s)\nTgid:\t%u\nNgid:\t0\nPid:\t%u\nPPid:\t%u\nTracerPid:\t%u\n", s, word, n->pid, n->tid,
+              parent_of(t->tg), ptraced(t) ? t->pt->tracer->tg->tgid : 0);
     if (t->cred)
         show_ids(sb, t->cred);
     sb_printf(sb, "FDSize:\t64\nGroups:\t");
@@ -251,11 +255,13 @@ static long show_auxv(struct pnode *n, struct strbuf *sb)
 {
     long r;
     struct mm *mm = mm_of(n, &r);
-    if (mm && mm == current_mm())
-        copy_guest(sb, mm->auxv_start, mm->auxv_end);
+    u64 v[64], size = mm ? MIN(mm->auxv_end - mm->auxv_start, sizeof(v)) : 0;
+    long got = size ? visit(mm, n->tid, mm->auxv_start, v, size, 0) : 0;
+    if (got > 0)
+        sb_write(sb, (char *)v, (size_t)got);
     if (mm)
         mm_put(mm);
-    return r;
+    return r ? r : got < 0 && got != -ESRCH ? got : 0;
 }
 
 static long show_detail(struct pnode *n, struct strbuf *sb, bool sum)
@@ -279,38 +285,37 @@ static long show_io(struct pnode *n, struct strbuf *sb) /* not counted */
     return 0;
 }
 
-/* Only one's own memory is there: others' lies in other host processes. */
+/* The file is of the process, and of the task only as far as that is one of it. */
 static long mem_io(struct file *f, struct uio *u, u64 *pos, bool write)
 {
     long r;
-    struct mm *mm = mm_of(PNODE(f->inode), &r);
+    struct pnode *n = PNODE(f->inode);
+    struct mm *mm = mm_of(n, &r);
     if (!mm)
-        return r ? r : 0;
-    bool own = mm == current_mm();
-    mm_put(mm);
-    char *page = own ? kmalloc(PAGE_SIZE) : NULL;
-    if (!page)
-        return own ? -ENOMEM : -EIO;
-    u64 done = 0;
+        return r == -ESRCH ? 0 : r;
+    u64 max = MIN(MAX(u->resid, 1ul), (u64)VISIT_MAX), done = 0, start = *pos;
+    char *buf = kmalloc(max);
+    r = buf ? 0 : -ENOMEM;
     while (u->resid && !r) {
-        u64 n = MIN(u->resid, (u64)PAGE_SIZE), got;
-        if (write) {
-            long in = uio_read_from(u, page, n);
-            got = in > 0 ? copy_to_user_some(*pos, page, (size_t)in) : 0;
-            r = in < 0 ? in : 0;
-        } else {
-            got = copy_from_user_some(page, *pos, n);
-            long out = got ? uio_write_to(u, page, got) : 0;
-            r = out < 0 ? out : 0;
-            got = out > 0 ? (u64)out : 0;
-        }
-        if (!got)
+        u64 size = MIN(u->resid, max);
+        if (write && (r = uio_read_from(u, buf, size)) <= 0)
             break;
-        done += got;
-        *pos += got;
+        long got = visit(mm, n->tid, *pos, buf, size, MM_FORCE | (write ? MM_WRITE : 0));
+        if (!write && got > 0)
+            got = uio_write_to(u, buf, (u64)got);
+        if (got == -ESRCH) /* it has ended meanwhile */
+            break;
+        r = got < 0 ? got : (u64)got < size ? -EIO : 0;
+        done += got > 0 ? (u64)got : 0;
+        *pos += got > 0 ? (u64)got : 0;
     }
-    kfree(page);
-    return done ? (long)done : r ? r : u->resid ? -EIO : 0;
+    if (r == -ERESTARTNOINTR) { /* all over again, once it is thawed */
+        *pos = start;
+        done = 0;
+    }
+    kfree(buf);
+    mm_put(mm);
+    return done ? (long)done : r;
 }
 
 static long mem_read(struct file *f, struct uio *u, u64 *pos) { return mem_io(f, u, pos, false); }

@@ -143,13 +143,18 @@ long signal_send_pgrp_locked(u32 pgid, int sig, const void *info)
     return r;
 }
 
-bool may_inspect_locked(struct tgroup *tg)
+/* ptrace(2), "ptrace access mode checking": by the fs ids (PTRACE_MODE_FSCREDS) or the real ones. */
+static bool may_reach(struct tgroup *tg, u32 uid, u32 gid)
 {
     const struct cred *me = current_cred(), *c = tg->leader->cred;
-    return tg == current_task()->tg || capable(19) ||
-           (c && me->fsuid == c->uid && me->fsuid == c->euid && me->fsuid == c->suid && me->fsgid == c->gid &&
-            me->fsgid == c->egid && me->fsgid == c->sgid);
+    if (tg == current_task()->tg || (me->cap_effective >> 19 & 1)) /* CAP_SYS_PTRACE */
+        return true;
+    return c && !tg->no_dump && uid == c->uid && uid == c->euid && uid == c->suid && gid == c->gid && gid == c->egid && gid == c->sgid &&
+           (c->cap_permitted & ~me->cap_permitted) == 0;
 }
+
+bool may_inspect_locked(struct tgroup *tg) { return may_reach(tg, current_cred()->fsuid, current_cred()->fsgid); }
+bool may_trace_locked(struct tgroup *tg) { return may_reach(tg, current_cred()->uid, current_cred()->gid); }
 
 SYSCALL2(kill, int, pid, int, sig)
 {

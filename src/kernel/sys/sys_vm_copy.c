@@ -1,46 +1,57 @@
-/* process_vm_readv(2) and process_vm_writev(2). The memory of another process lies in another host process and cannot be reached from
- * here: only the caller's own process works. Both vectors are imported like those of readv. */
+/* process_vm_readv(2) and process_vm_writev(2), by visits to the other process (proc/visit.h). Both vectors are imported like those of
+ * readv; of the remote one only addresses and sizes matter. */
+#include "core/current.h"
 #include "core/kmalloc.h"
 #include "core/uaccess.h"
 #include "core/uio.h"
 #include "mm/mm.h"
 #include "proc/task.h"
+#include "proc/visit.h"
 #include "sys/syscall.h"
 
-static long same_memory(u32 pid)
+static long memory_of(u32 pid, struct mm **mm)
 {
-    long r;
     mutex_lock(&tasklist_lock);
     struct task *t = task_find_locked(pid);
-    r = !t || t->exited ? -ESRCH : t->mm == current_mm() ? 0 : -EPERM;
+    long r = !t || t->exited || !t->mm ? -ESRCH : may_trace_locked(t->tg) ? 0 : -EPERM;
+    if (!r)
+        mm_get(*mm = t->mm);
     mutex_unlock(&tasklist_lock);
     return r;
 }
 
-/* From one cursor to the other through a kernel page, as far as both go. */
-static long move(struct uio *from, struct uio *to)
+/* One piece of the remote vector, or as much of it as the buffer holds. Returns bytes moved; fewer than *size: it ends there. */
+static long move_piece(u32 pid, struct mm *mm, struct uio *local, u64 addr, char *buf, u64 *size, bool write)
 {
-    char *page = kmalloc(PAGE_SIZE);
-    long done = 0, r = page ? 0 : -ENOMEM;
-    while (!r && from->resid && to->resid) {
-        long n = uio_read_from(from, page, MIN(MIN(from->resid, to->resid), PAGE_SIZE));
-        if (n > 0) {
-            long out = uio_write_to(to, page, (u64)n);
-            r = out < n ? -EFAULT : 0;
-            n = out;
-        } else {
-            r = n ? n : -EFAULT;
-        }
-        if (n > 0)
-            done += n;
+    *size = MIN(MIN(*size, local->resid), (u64)VISIT_MAX);
+    if (!write) {
+        long n = visit(mm, pid, addr, buf, *size, 0);
+        return n > 0 ? uio_write_to(local, buf, (u64)n) : n;
     }
-    kfree(page);
-    return done ? done : r;
+    long n = uio_read_from(local, buf, *size);
+    return n > 0 ? visit(mm, pid, addr, buf, (u64)n, MM_WRITE) : n;
+}
+
+static long move(u32 pid, struct mm *mm, struct uio *local, const struct uio *remote, bool write)
+{
+    char *buf = kmalloc(MIN(MIN(local->resid, remote->resid), (u64)VISIT_MAX));
+    long done = 0, r = buf ? 0 : -ENOMEM;
+    for (u32 i = 0; !r && i < remote->count && local->resid; i++)
+        for (u64 at = 0; !r && at < remote->segs[i].size && local->resid;) {
+            u64 size = remote->segs[i].size - at;
+            long n = move_piece(pid, mm, local, remote->segs[i].base + at, buf, &size, write);
+            r = n < 0 ? n : (u64)n < size ? -EFAULT : 0;
+            done += n > 0 ? n : 0;
+            at += n > 0 ? (u64)n : 0;
+        }
+    kfree(buf);
+    return done && r != -ERESTARTNOINTR ? done : r; /* it may well be done all over again */
 }
 
 static long vm_copy(u32 pid, uptr lvec, u64 lcnt, uptr rvec, u64 rcnt, u64 flags, bool write)
 {
     struct uio l, r;
+    struct mm *mm;
     if (flags)
         return -EINVAL;
     long e = uio_import(&l, lvec, lcnt);
@@ -48,8 +59,10 @@ static long vm_copy(u32 pid, uptr lvec, u64 lcnt, uptr rvec, u64 rcnt, u64 flags
         return e;
     e = uio_import(&r, rvec, rcnt);
     if (!e) {
-        if (l.resid && r.resid && !(e = same_memory(pid)))
-            e = write ? move(&l, &r) : move(&r, &l);
+        if (l.resid && r.resid && !(e = memory_of(pid, &mm))) {
+            e = move(pid, mm, &l, &r, write);
+            mm_put(mm);
+        }
         uio_release(&r);
     }
     uio_release(&l);
