@@ -44,6 +44,16 @@ status 'too much' 125 "$HARENA" restore -e "A=$(head -c 120000 /dev/zero | tr '\
 is 'run has it, too' 'x y' "$(echo 'A=x y' >vars; h run --env-file vars sh -c 'echo "$A"' 2>&1)"
 exec 6>&-
 
+# ---- random numbers of two copies ----
+mkfifo in3
+timeout 200 "$HARENA" run --name "$tag-g" -v "$here/programs/generators.py:/generators.py" -- python3 /generators.py <in3 >g.out 2>&1 &
+exec 6>in3
+await g.out
+h snapshot "$tag-g" -o random
+for i in 1 2; do echo | h restore random; done >g.copies 2>&1
+is 'python: every generator gives another number in each copy' '12 12' "$(wc -l <g.copies) $(sort -u g.copies | wc -l)"
+exec 6>&-
+
 # ---- kernel state has no addresses that another build cannot find ----
 is 'every address in kernel state has a name' '' "$(grep -- ' -$' store/first/symbols)"
 is 'no names that depend on the order of code' '' "$(grep -E '\.[0-9]+$|\.(isra|part|constprop)' store/first/symbols)"
