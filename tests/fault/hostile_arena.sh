@@ -31,6 +31,10 @@ if [ -n "$clang" ]; then
 fi
 rss() { awk '/^VmRSS/ { print $2 }' "/proc/$1/status" 2>/dev/null; }
 n=0 worst_rss=0 worst_fds=0 died=''
+bad() { # told at once: it may go on for hours
+  died+=" round $n ($mode): $1"
+  echo "# round $n ($mode${with:+, sanitizer}): $1"
+}
 while [ $SECONDS -lt $((seconds + 4)) ]; do
   n=$((n + 1))
   mode=$([ $((n % 3)) = 0 ] && echo a || echo r)
@@ -49,7 +53,7 @@ while [ $SECONDS -lt $((seconds + 4)) ]; do
     [ "$i" = 4 ] && first=$now
     if [ ${#with[@]} = 0 ]; then
       [ "$now" -gt $worst_rss ] && worst_rss=$now
-      [ "$first" -gt 0 ] && [ $((now - first)) -gt 8192 ] && died+=" round $n: grew from $first to $now KiB"
+      [ "$first" -gt 0 ] && [ $((now - first)) -gt 8192 ] && bad "grew from $first to $now KiB"
     fi
     [ "$fds" -gt $worst_fds ] && worst_fds=$fds
   done
@@ -57,10 +61,10 @@ while [ $SECONDS -lt $((seconds + 4)) ]; do
   st=$?
   # ended by itself, its time-out, or a report of its own kernel; never by the broker's death
   [ $st = 0 ] || [ $st = 124 ] || { [ $st = 125 ] && grep -q 'guest kernel' err; } || { [ $st = 137 ] && grep -q -i memory err; } ||
-    died+=" round $n ($mode${with:+, sanitizer}): status $st: $(head -c 300 err)"
-  grep -q -i 'broker ended' err && died+=" round $n: $(cat err)"
+    bad "status $st: $(head -c 300 err | cat -v)"
+  grep -q -i 'broker ended' err && bad "$(cat -v err)"
   # a way that was harmed for good would show here
-  [ "$(timeout 20 "$HARENA" run echo fine 2>&1)" = fine ] || died+=" round $n: the next sandbox"
+  [ "$(timeout 20 "$HARENA" run echo fine 2>&1)" = fine ] || bad "the next sandbox"
 done
 is "$n rounds: the broker serves on" '' "$died"
 is 'no report of the sanitizer' '' "$(cat asan-report* 2>/dev/null | head -40)"
