@@ -190,6 +190,7 @@ void task_ended(struct task *t, struct tgroup *tg, bool last)
     alive_end(&t->core.alive); /* in dead.c by init, who has none */
     mutex_lock(&tasklist_lock);
     t->exited = true;
+    vfork_parent_ends_locked(t);
     tg->leaving--;
     bool leader = tg->leader == t;
     last = --tg->live == 0;

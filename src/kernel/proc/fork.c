@@ -222,19 +222,21 @@ static long vfork_goes_on(struct task *me)
             break;
         if (!wait_sleep_freezable(NO_DEADLINE))
             continue;
-        if (!(atomic_load(&me->core.work) & WORK_EXIT)) {
-            me->core.froze = true; /* signals that wait do not count */
-            return -ERESTART_RESTARTBLOCK;
-        }
-        mutex_lock(&tasklist_lock);
-        struct task *t = task_find_locked(tid);
-        if (t && t->vfork_parent == me)
-            t->vfork_parent = NULL;
-        mutex_unlock(&tasklist_lock);
-        break;
+        if (atomic_load(&me->core.work) & WORK_EXIT)
+            break; /* vfork_parent_ends_locked() does the rest */
+        me->core.froze = true; /* signals that wait do not count */
+        return -ERESTART_RESTARTBLOCK;
     }
     ptrace_event(me, EVENT_VFORK_DONE, tid);
     return tid;
+}
+
+/* One that waited, or had left its call to be frozen or for its tracer, ends: its child is not to wake it. */
+void vfork_parent_ends_locked(struct task *me)
+{
+    struct task *t = me->vfork_waiting ? task_find_locked((u32)me->restart_arg) : NULL;
+    if (t && t->vfork_parent == me)
+        t->vfork_parent = NULL;
 }
 
 bool vfork_parent_waits(const struct task *t, const struct regs *r)

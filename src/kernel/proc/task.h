@@ -154,6 +154,7 @@ noreturn_fn void task_exit(int status); /* the calling task only */
 noreturn_fn void group_exit(int status);
 void notify_parent_locked(struct tgroup *tg);
 void vfork_release(struct task *t);
+void vfork_parent_ends_locked(struct task *t);
 bool vfork_parent_waits(const struct task *t, const struct regs *r); /* frozen in vfork */
 /* The end of a task that has given back files and memory; last: nobody else of the group will do anything. May free t, tg. */
 void task_ended(struct task *t, struct tgroup *tg, bool last);

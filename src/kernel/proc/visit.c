@@ -132,6 +132,8 @@ long visit(struct mm *mm, u32 tid, u64 addr, void *buf, u64 size, u32 how)
         if (!(how & MM_WRITE))
             memcpy(buf, v->data, v->done);
     }
+    mutex_lock(&mm->visit_lock); /* whoever served it has woken us: it looks at v until then */
+    mutex_unlock(&mm->visit_lock);
     kfree(v);
     return r;
 }
