@@ -55,7 +55,6 @@ u32 xsave_size(void)
 }
 
 u64 xsave_xcr0(void) { return xsave_features; }
-static u64 xcr0(void) { return xsave_features; } /* after xsave_size() */
 
 static bool on_altstack(struct task *t, u64 sp) { return !(t->alt_flags & 2) && sp > t->alt_sp && sp - t->alt_sp <= t->alt_size; }
 
@@ -77,7 +76,7 @@ static void sc_to_regs(const struct sigcontext_abi *s, struct regs *r)
 static long save_fpu(u64 area, u32 size)
 {
     u8 zero[64] = {0};
-    u32 sw[12] = {FP_MAGIC1, size + 4, (u32)xcr0(), (u32)(xcr0() >> 32), size};
+    u32 sw[12] = {FP_MAGIC1, size + 4, (u32)xsave_xcr0(), (u32)(xsave_xcr0() >> 32), size};
     u32 magic2 = FP_MAGIC2;
     if (area + size + 4 > GUEST_END)
         return -EFAULT;

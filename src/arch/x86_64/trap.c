@@ -177,7 +177,6 @@ void syscall_dispatch(struct regs *r)
 }
 
 /* Of a task that is, or was, traced. */
-void syscall_traced(struct regs *r);
 void syscall_traced(struct regs *r)
 {
     if (!ptrace_call_begins(current_task(), r))

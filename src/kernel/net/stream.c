@@ -94,7 +94,7 @@ static long send_some(struct sock *s, struct sock *p, struct msg *m)
     long r;
 
     mutex_lock(&p->lock);
-    if (p->dead || (p->rx_shut && s->family == AF_UNIX)) {
+    if (p->dead || unix_gone(s)) {
         mutex_unlock(&p->lock);
         return send_to_dead(s, m);
     }
