@@ -8,20 +8,26 @@
 #include <string.h>
 #include <unistd.h>
 
+static void try_place(const char *dir, const char *sub, char **argv)
+{
+    char path[PATH_MAX + 64];
+    snprintf(path, sizeof(path), "%s%s/harena-image", dir, sub);
+    execv(path, argv);
+}
+
 int cmd_image(int argc, char **argv)
 {
     (void)argc;
-    char self[PATH_MAX], path[PATH_MAX + 64];
+    char self[PATH_MAX];
     const char *libexec = getenv("HARENA_LIBEXEC");
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     self[n > 0 ? n : 0] = 0;
     char *slash = strrchr(self, '/');
     if (slash)
         *slash = 0;
-    const char *const places[] = { libexec, "%s", "%s/../libexec/harena" };
-    for (size_t i = libexec ? 0 : 1; i < ARRAY_COUNT(places); i++) {
-        snprintf(path, sizeof(path), "%s%s/harena-image", i ? self : libexec, i == 2 ? "/../libexec/harena" : "");
-        execv(path, argv);
-    }
+    if (libexec && *libexec)
+        try_place(libexec, "", argv);
+    try_place(self, "", argv);
+    try_place(self, "/../libexec/harena", argv);
     return fail(125, "harena-image cannot be started: %s; reinstall harena", strerror(errno));
 }

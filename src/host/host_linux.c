@@ -51,11 +51,13 @@ void host_kick(u32 host_pid, u32 host_tid) { RAW3(__NR_tgkill, host_pid, host_ti
 bool host_exists(u32 host_pid, u32 host_tid) { return RAW3(__NR_tgkill, host_pid, host_tid, SIGURG) != -ESRCH; }
 void host_yield(void) { RAW0(__NR_sched_yield); }
 
+long host_clock_call(int clock_id, struct __kernel_timespec *ts) { return RAW2(__NR_clock_gettime, clock_id, ts); }
+
 u64 host_clock(int clock_id)
 {
     struct __kernel_timespec ts = {0};
     if (clock_id == 2 || clock_id == 3) /* processor time: the vDSO does not know it */
-        RAW2(__NR_clock_gettime, clock_id, &ts);
+        host_clock_call(clock_id, &ts);
     else
         host_vdso_clock(clock_id, &ts);
     if (unlikely(VDSO_DATA->since_start_ns) && clock_since_start(clock_id))

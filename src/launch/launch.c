@@ -121,6 +121,7 @@ static void launch_segments(u64 vdso)
     v->time = launch_vdso_symbol(vdso, "__vdso_time");
     v->getcpu = launch_vdso_symbol(vdso, "__vdso_getcpu");
     v->clock_getres = launch_vdso_symbol(vdso, "__vdso_clock_getres");
+    v->by_call = NULL;
     if (!v->clock_gettime || !v->gettimeofday || !v->time || !v->getcpu || !v->clock_getres)
         launch_fail(LAUNCH_NO_VDSO);
 }

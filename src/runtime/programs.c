@@ -19,13 +19,14 @@ static bool try_place(char out[PATH_MAX], const char *dir, const char *sub, cons
     return n < PATH_MAX && access(out, R_OK) == 0;
 }
 
-/* libexec, or beside the running program: installed (../libexec/harena) or in a build tree. */
+/* libexec (none if empty), or beside the running program: installed (../libexec/harena) or in a build tree. */
 int find_program(const char *libexec, const char *name, const char *build_sub, char out[PATH_MAX], struct harena_error *err)
 {
     char self[PATH_MAX];
-    if (libexec) {
+    if (libexec && *libexec) {
         if (try_place(out, libexec, "", name))
             return 0;
+        harena_error_set(err, 125, "%s is not in %s, the value of HARENA_LIBEXEC; correct or unset it", name, libexec);
     } else {
         ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
         self[n > 0 ? n : 0] = 0;
@@ -36,8 +37,8 @@ int find_program(const char *libexec, const char *name, const char *build_sub, c
         for (size_t i = 0; i < ARRAY_COUNT(subs); i++)
             if (try_place(out, self, subs[i], name))
                 return 0;
+        harena_error_set(err, 125, "%s was not found beside the program; reinstall harena or set HARENA_LIBEXEC", name);
     }
-    harena_error_set(err, 125, "%s was not found beside the program; reinstall harena or set HARENA_LIBEXEC", name);
     return -1;
 }
 

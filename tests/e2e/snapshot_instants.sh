@@ -6,28 +6,44 @@
 # SNAPSHOT_ROUNDS  instants of each program (3); SNAPSHOT_PROGRAMS: only these
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib/check"
-programs=$here/../snapshot/programs
+programs=/dev/shm/$tag # not below /tmp: natively they get a /tmp of their own
+trap 'rm -rf "$work" "$programs"' EXIT
+cp -r "$here/../snapshot/programs" "$programs" && chmod -R a+rX "$programs" || exit 1
 rounds=${SNAPSHOT_ROUNDS:-3}
 mkdir lib && ln -s "$BUILD"/src/broker/harena-broker "$BUILD"/src/launch/harena-kernel "$BUILD"/src/image/harena-views lib/
 export HARENA_LIBEXEC=$work/lib
 
-with() { # FILE: the interpreter
-  case $1 in *.py) echo python3 ;; *.sh) echo bash ;; *.js) echo node ;; esac
+needs() { # FILE: the programs without which it cannot be tried
+  case $1 in
+  redis.py) echo python3 redis-server ;;
+  *.py) echo python3 ;;
+  *.sh) echo bash ;;
+  *.js) echo node ;;
+  *.go) echo go ;;
+  *.java) echo java javac ;;
+  esac
+}
+
+command_of() { # FILE DIRECTORY
+  case $1 in
+  *.go) echo "$2/${1%.go}" ;;
+  *) echo "$(needs "$1" | cut -d' ' -f1) $2/$1" ;;
+  esac
 }
 
 instants() { # FILE
-  local f=$1 i=0 bad=0 made=0 chained=0 expected ms t
-  command -v "$(with "$f")" >/dev/null || { echo "ok - $f # skip: $(with "$f") is not here"; return; }
-  [ "$f" != redis.py ] || command -v redis-server >/dev/null || { echo "ok - $f # skip: redis-server is not here"; return; }
-  cp "$programs/$f" "/dev/shm/$tag-$f" # this directory itself may lie in /tmp
-  expected=$(cd / && unshare -m sh -c 'mount -t tmpfs t /tmp && exec timeout 100 "$@"' sh "$(with "$f")" "/dev/shm/$tag-$f" 2>&1)
-  rm -f "/dev/shm/$tag-$f"
+  local f=$1 i=0 bad=0 made=0 chained=0 expected ms t p
+  for p in $(needs "$f"); do
+    command -v "$p" >/dev/null || { echo "ok - $f # skip: $p is not here"; return; }
+  done
+  case $f in *.go) (cd "$programs" && CGO_ENABLED=0 HOME=$work go build "$f") || { is "$f: compiled" 0 1; return; } ;; esac
+  expected=$(cd / && unshare -m sh -c 'mount -t tmpfs t /tmp && exec timeout 100 "$@"' sh $(command_of "$f" "$programs") 2>&1)
   t=$(date +%s%N)
-  is "$f" "$expected" "$(timeout 100 "$HARENA" run -v "$programs:/p" -- "$(with "$f")" "/p/$f" 2>&1)"
+  is "$f" "$expected" "$(timeout 100 "$HARENA" run -v "$programs:/p" -- $(command_of "$f" /p) 2>&1)"
   ms=$((($(date +%s%N) - t) / 1000000))
   while [ $i -lt "$rounds" ]; do
     i=$((i + 1))
-    timeout -k 5 200 "$HARENA" run --name "$tag-s" -v "$programs:/p" -- "$(with "$f")" "/p/$f" >original 2>&1 </dev/null &
+    timeout -k 5 200 "$HARENA" run --name "$tag-s" -v "$programs:/p" -- $(command_of "$f" /p) >original 2>&1 </dev/null &
     local original=$!
     while [ ! -e /run/harena/$tag-s/control ] && kill -0 $original 2>/dev/null; do :; done
     t=$((RANDOM % ms))
@@ -69,7 +85,7 @@ freeze_all_the_time() { # NAME PID: until the sandbox has ended; returns its sta
 }
 
 frozen_program() { # FILE: many short processes, which end while others are being parked
-  timeout -k 5 200 "$HARENA" run --name "$tag-f" -v "$programs:/p" -- "$(with "$1")" "/p/$1" >frozen.out 2>&1 </dev/null &
+  timeout -k 5 200 "$HARENA" run --name "$tag-f" -v "$programs:/p" -- $(command_of "$1" /p) >frozen.out 2>&1 </dev/null &
   while [ ! -e /run/harena/$tag-f/control ] && kill -0 $! 2>/dev/null; do :; done
   freeze_all_the_time "$1" $!
   is "$1, frozen all the time" 0 $?

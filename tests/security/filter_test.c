@@ -110,7 +110,7 @@ static bool allowed(int nr, const u64 *a)
         return (a[1] == 9 || a[1] == 10) && ((a[0] >= 0x7effd8000000 && a[0] < 0x7f0000000000) ||
                                              (a[0] >= 0x7effd1000000 && a[0] < 0x7effd1400000));
     case 228: /* clock_gettime */
-        return a[0] == 2 || a[0] == 3;
+        return a[0] <= 4 || a[0] == 7;
     case 234: /* tgkill */
         return a[2] == 23;
     case 11: /* munmap */
@@ -210,7 +210,8 @@ static const struct named_case named[] = {
     {"a mapping that must replace nothing", 9, {0x10000, 4096, 3, 0x100022, ~0ull, 0}, KILL},
     {"mremap in place", 25, {0, 4096, 4096, 0}, KILL},
     {"mremap to anywhere", 25, {0, 4096, 4096, 1}, KILL},
-    {"CLOCK_REALTIME", 228, {0}, KILL},
+    {"CLOCK_REALTIME", 228, {0}, ALLOW},
+    {"CLOCK_REALTIME_COARSE", 228, {5}, KILL},
     {"CLOCK_BOOTTIME_ALARM", 228, {9}, KILL},
     {"our own cpu clock", 228, {2}, ALLOW},
     {"an image, private", 9, {0, 4096, 5, 0x2, 3, 0}, ALLOW},

@@ -12,6 +12,7 @@
 #include "core/panic.h"
 #include "host/host.h"
 #include "host/hostabi.h"
+#include "host/vdso.h"
 #include "mm/mm.h"
 #include "proc/freeze.h"
 #include "proc/ptrace.h"
@@ -59,6 +60,16 @@ static void save_regs(const struct sigcontext *s, struct regs *r)
     r->rdi = s->rdi, r->rip = s->rip, r->flags = s->eflags, r->rsp = s->rsp;
 }
 
+/* The host's vDSO makes a call for the clock: host/vdso.h. Only clock_gettime, the kernel uses no other function of it. */
+static bool clock_trap(int sig, struct sigcontext *s)
+{
+    if (sig != SIGSYS || s->rax != 228 /* clock_gettime */ || !clock_has_call((int)s->rdi))
+        return false;
+    VDSO_DATA->by_call = host_clock_call;
+    s->rax = (u64)host_clock_call((int)s->rdi, (struct __kernel_timespec *)s->rsi);
+    return true;
+}
+
 static void kernel_event(struct carrier *c, int sig, struct siginfo *si, struct sigcontext *s)
 {
     if (sig == SIGURG) {
@@ -69,6 +80,8 @@ static void kernel_event(struct carrier *c, int sig, struct siginfo *si, struct 
         }
         return;
     }
+    if (clock_trap(sig, s))
+        return;
     u64 addr = (u64)si->si_addr, fix = user_fixup(s->rip);
     if (fix && (sig == SIGSEGV || sig == SIGBUS)) {
         struct mm *mm = c->task ? c->task->mm : NULL;
