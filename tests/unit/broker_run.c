@@ -63,7 +63,7 @@ static void test_failures(void **state)
     assert_int_equal(sh("$H run --timeout 200ms -- sleep 10 2>&1"), 124);
     has("timed out");
     assert_int_equal(sh("HARENA_LIBEXEC=/nonexistent $H run -- true 2>&1"), 125);
-    has("harena: harena-kernel was not found");
+    has("harena: harena-kernel is not in /nonexistent");
 }
 
 static void test_streams(void **state)
