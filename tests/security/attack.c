@@ -72,7 +72,7 @@ static const struct call calls[] = {
     { "mmap-shared-validate", 9, 0, 4096, 3, 3, 0 }, { "mmap-shared-anonymous", 9, 0, 4096, 3, 0x21, -1 },
     { "mmap-shared-anonymous-fd0", 9, 0, 4096, 3, 0x21, 0 }, { "mmap-populate", 9, 0, 4096, 3, 0x8022, -1 }, { "mmap-stack", 9, 0, 4096, 3, 0x20022, -1 }, { "mmap-noreplace", 9, G, 4096, 3, 0x100022, -1 },
     { "mmap-nonblock", 9, 0, 4096, 3, 0x18022, -1 }, { "mmap-32bit", 9, 0, 4096, 3, 0x62, -1 }, { "mmap-sync-shared", 9, 0, 4096, 3, 0x80001, 0 },
-    { "mremap-in-place", 25, G, 4096, 8192, 0 }, { "mremap-anywhere", 25, G, 4096, 8192, 1 }, { "clock-realtime", 228, 0 }, { "clock-tai", 228, 11 },
+    { "mremap-in-place", 25, G, 4096, 8192, 0 }, { "mremap-anywhere", 25, G, 4096, 8192, 1 }, { "clock-coarse", 228, 5 }, { "clock-tai", 228, 11 },
     { "madvise-willneed", 28, G, 4096, 3 }, { "madvise-dump", 28, G, 4096, 17 }, { "madvise-soft-offline", 28, G, 4096, 101 },
     { "futex-cmp-requeue-pi", 202, K_BASE, 12, 1, 1, K_BASE }, { "futex-wait-requeue-pi", 202, K_BASE, 11, 0, 0, K_BASE },
     { "futex-unlock-pi", 202, K_BASE, 7 }, { "futex-trylock-pi", 202, K_BASE, 8 }, { "futex-lock-pi2", 202, K_BASE, 13 }, { "futex-fd", 202, K_BASE, 2 },
