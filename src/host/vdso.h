@@ -11,7 +11,7 @@
 #include "base/layout.h"
 #include "base/types.h"
 
-struct vdso_data { /* at K_BASE; offsets known to gvdso.S */
+struct vdso_data { /* at K_BASE; read by the guest's vDSO, too */
     long (*clock_gettime)(int clock_id, struct __kernel_timespec *ts);
     long (*gettimeofday)(void *tv, void *tz);
     long (*time)(void *t);

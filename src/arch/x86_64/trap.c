@@ -22,6 +22,7 @@
 #include <asm/sigcontext.h>
 #include <asm/siginfo.h>
 #include <asm/ucontext.h>
+#include <asm/unistd.h>
 
 extern char exit_lo[], exit_jump[], exit_hi[], event_entry[], ret_to_user[];
 extern char gvdso_start[], gvdso_end[];
@@ -63,7 +64,7 @@ static void save_regs(const struct sigcontext *s, struct regs *r)
 /* The host's vDSO makes a call for the clock: host/vdso.h. Only clock_gettime, the kernel uses no other function of it. */
 static bool clock_trap(int sig, struct sigcontext *s)
 {
-    if (sig != SIGSYS || s->rax != 228 /* clock_gettime */ || !clock_has_call((int)s->rdi))
+    if (sig != SIGSYS || s->rax != __NR_clock_gettime || !clock_has_call((int)s->rdi))
         return false;
     VDSO_DATA->by_call = host_clock_call;
     s->rax = (u64)host_clock_call((int)s->rdi, (struct __kernel_timespec *)s->rsi);
