@@ -3,7 +3,7 @@
  *     snapshots -clone N CMD...    CMD prints a line when it is ready and, when its input ends, another one and exits. Times from a call to
  *                                  the first instruction and to the second line of a clone, beside a cold start to the first line
  *     snapshots -rate N THREADS CMD...   whole clones a second: each prints its line and ends
- *     snapshots -many N CMD...     N clones alive at once: time to make them, memory of each
+ *     snapshots -many N THREADS CMD...   N clones alive at once: time to make them, memory of each
  *     snapshots -live N CMD...     N copies of a running sandbox: until its state is taken, until all of them run
  *     snapshots -gap N CMD...      the longest time in which a sandbox that is copied does not run, as its program sees it, in N rounds, in turn
  *                                  with such without a copy: CMD looks at the clock all the time from one line to the next and prints it
@@ -85,11 +85,16 @@ static void read_line(int fd)
     while (c != '\n');
 }
 
+static struct harena_config config(void)
+{
+    return (struct harena_config){ .parts = parts, .anonymous = true, .factory = factory, .libexec = getenv("HARENA_LIBEXEC"),
+                                   .mounts = parts->mounts, .mount_count = parts->mount_count };
+}
+
 static struct harena_sandbox *create(void)
 {
     struct harena_error e = { 0 };
-    struct harena_config c = { .parts = parts, .anonymous = true, .factory = factory, .libexec = getenv("HARENA_LIBEXEC"),
-                               .mounts = parts->mounts, .mount_count = parts->mount_count };
+    struct harena_config c = config();
     struct harena_sandbox *s;
     CALL(harena_create(&c, &s, &e));
     return s;
@@ -124,16 +129,32 @@ static void snapshot(void)
 
 /* ---- the modes ---- */
 
-/* From a call to the first instruction and to the line; `ready`: of a sandbox that was made some time before. */
-static void time_clone(bool ready, double *first, double *line)
+static struct harena_pool *pool_open(u32 size)
+{
+    struct harena_error e = { 0 };
+    struct harena_config c = config();
+    struct harena_pool *p;
+    CALL(harena_pool_open(&c, size, &p, &e));
+    return p;
+}
+
+static struct harena_sandbox *take(struct harena_pool *p)
+{
+    struct harena_error e = { 0 };
+    struct harena_sandbox *s;
+    CALL(harena_pool_take(p, &s, &e));
+    return s;
+}
+
+/* From a call to the first instruction and to the line; p: of a pool. */
+static void time_clone(struct harena_pool *p, double *first, double *line)
 {
     int out[2];
     if (pipe2(out, O_CLOEXEC))
         err(1, "pipe");
-    struct harena_sandbox *s = ready ? create() : NULL;
     usleep(20000);
     double t = now();
-    attach(s = s ? s : create(), -1, out[1]);
+    struct harena_sandbox *s = attach(p ? take(p) : create(), -1, out[1]);
     until(s, HARENA_EVENT_STARTED);
     *first = now() - t;
     read_line(out[0]);
@@ -155,10 +176,14 @@ static void clones(int n, char **argv)
         harena_close(s);
         close(ends[0]);
         close(ends[1]);
-        time_clone(false, &first[i], &line[i]);
-        time_clone(true, &first[n + i], &line[n + i]);
     }
-    printf("clone: first instruction %.2f ms, first line %.2f ms; kept ready: %.2f, %.2f ms; cold start to first line %.1f ms\n",
+    for (int i = 0; i < n; i++)
+        time_clone(NULL, &first[i], &line[i]);
+    struct harena_pool *p = pool_open(4);
+    for (int i = 0; i < n; i++)
+        time_clone(p, &first[n + i], &line[n + i]);
+    harena_pool_close(p);
+    printf("clone: first instruction %.2f ms, first line %.2f ms; of a pool: %.2f, %.2f ms; cold start to first line %.1f ms\n",
            median(first, n), median(line, n), median(first + n, n), median(line + n, n), median(cold, n));
 }
 
@@ -206,24 +231,38 @@ static long available(void)
 }
 
 /* The clones wait for input that does not come. */
-static void many(int n)
+struct maker {
+    pthread_t id;
+    struct harena_sandbox **s;
+    int count, in;
+};
+
+static void *make_some(void *arg)
+{
+    struct maker *m = arg;
+    for (int i = 0; i < m->count; i++)
+        m->s[i] = clone_parts(m->in, 2);
+    for (int i = 0; i < m->count; i++)
+        until(m->s[i], HARENA_EVENT_STARTED);
+    return NULL;
+}
+
+static void many(int n, int threads)
 {
     struct harena_sandbox **s = calloc(n, sizeof(*s));
+    struct maker m[64];
     int hold[2];
     if (pipe2(hold, O_CLOEXEC))
         err(1, "pipe");
     long before = available();
     double t = now();
-    for (int i = 0; i < n; i++) {
-        struct harena_error e = { 0 };
-        struct harena_config c = { .parts = parts, .anonymous = true, .factory = factory, .libexec = getenv("HARENA_LIBEXEC"),
-                                   .mounts = parts->mounts, .mount_count = parts->mount_count };
-        struct harena_command cmd = { .fds = { hold[0], 2, 2 } };
-        CALL(harena_create(&c, &s[i], &e));
-        CALL(harena_attach(s[i], &cmd, &e));
+    for (int i = 0; i < threads; i++) {
+        int first = n * i / threads;
+        m[i] = (struct maker){ .s = s + first, .count = n * (i + 1) / threads - first, .in = hold[0] };
+        pthread_create(&m[i].id, NULL, make_some, &m[i]);
     }
-    for (int i = 0; i < n; i++)
-        until(s[i], HARENA_EVENT_STARTED);
+    for (int i = 0; i < threads; i++)
+        pthread_join(m[i].id, NULL);
     t = now() - t;
     printf("%d clones alive: made in %.0f ms, %ld KB each\n", n, t, (before - available()) / n);
     for (int i = 0; i < n; i++)
@@ -365,19 +404,21 @@ int main(int argc, char **argv)
     if (argc < 3)
         errx(2, "see bench/snapshots.c");
     const char *mode = argv[1];
-    int n = atoi(argv[used++]), threads = !strcmp(mode, "-rate") ? atoi(argv[used++]) : 1;
+    int n = atoi(argv[used++]), threads = !strcmp(mode, "-rate") || !strcmp(mode, "-many") ? atoi(argv[used++]) : 1;
     CALL(harena_factory_open(getenv("HARENA_LIBEXEC"), &factory, &e));
     snprintf(name, sizeof(name), "bench-%d", getpid());
     struct harena_sandbox *s = start(argv + used, name, ends);
     read_line(ends[1]);
     if (strcmp(mode, "-live") && strcmp(mode, "-gap") && strcmp(mode, "-pause") && strcmp(mode, "-file"))
         snapshot();
+    if (parts)
+        harena_parts_settle(parts);
     if (!strcmp(mode, "-clone"))
         clones(n, argv + used);
     else if (!strcmp(mode, "-rate"))
         rate(n, threads);
     else if (!strcmp(mode, "-many"))
-        many(n);
+        many(n, threads);
     else if (!strcmp(mode, "-live"))
         live(n);
     else if (!strcmp(mode, "-gap"))

@@ -204,7 +204,7 @@ static int configure(struct broker *b)
     int r = spawn_as_user(b);
     if (r < 0)
         return r;
-    if (b->config->timeout_ms)
+    if (b->config->timeout_ms && !b->config->levels) /* else from when somebody attaches */
         b->deadline_ns = monotonic_ns() + b->config->timeout_ms * 1000000ul;
     b->swap = sysinfo(&info) < 0 || info.totalswap;
     hostfs_init(&b->fs);

@@ -385,6 +385,8 @@ int session_attach(struct broker *b, struct client *c, const struct ctl_attach *
     for (u32 i = 0; i < 3; i++)
         session_stream(b, s, i, fds[i], i);
     b->unattached = false;
+    if (b->config->timeout_ms)
+        b->deadline_ns = monotonic_ns() + b->config->timeout_ms * 1000000ul;
     if (!m)
         return -ENOMEM;
     *m = (struct mail_attach){ .h = { .type = MAIL_ATTACH, .size = total }, .session = s->id, .flags = s->tty ? SPAWN_TTY : 0,

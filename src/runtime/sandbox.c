@@ -128,7 +128,7 @@ int harena_create(const struct harena_config *c, struct harena_sandbox **out, st
         goto fail;
     if (!early && send_both(s, c, listener, err) < 0)
         goto fail;
-    if (c->limits.timeout_ms)
+    if (c->limits.timeout_ms && !c->parts) /* else from when somebody attaches */
         s->deadline_ms = now_ms() + c->limits.timeout_ms + GRACE_MS;
     if (listener >= 0)
         close(listener);

@@ -250,6 +250,8 @@ int harena_attach(struct harena_sandbox *s, const struct harena_command *c, stru
     for (int i = 0; i < 3; i++)
         fds[i] = stdio_fresh(c->fds[i], i > 0);
     int r = message_send(s->link, m, size, fds, 3, err);
+    if (s->limits.timeout_ms)
+        s->deadline_ms = now_ms() + s->limits.timeout_ms + GRACE_MS;
     if (r < 0 && errno == EPIPE) /* it has ended while it was kept: harena_next() tells why */
         r = 0;
     for (int i = 0; i < 3; i++)

@@ -169,5 +169,16 @@ exec 7>&-
 wait
 like 'kept ready: the original goes on, too' 'up [3456] [3456] *' "$(echo $(cat ready.out))"
 is 'kept ready: randomness of its own' 1 "$([ "$(echo $got | cut -d' ' -f3-)" != "$(echo $(cat ready.out) | cut -d' ' -f4-)" ] && echo 1)"
+
+# A pool of them.
+mkfifo line3
+timeout 60 "$HARENA" run --name "$tag-pool" -- bash -c 'echo up; read -t 60 x; exit 7' <line3 >pool.out 2>&1 &
+exec 7>line3
+await pool.out
+HARENA_LIBEXEC=$work/lib timeout 50 "$BUILD/tests/snapshot_pool" "$tag-pool" >pool.got
+is 'a pool' ok "$(grep -v '^# skip' pool.got)"
+grep '^# skip' pool.got
+exec 7>&-
+wait
 nothing_left 'hostile snapshots'
 finish
