@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -308,6 +309,50 @@ static void *ping(void *arg)
     return NULL;
 }
 
+/* The same without a queue, each waking the other's word: a look at the condition that comes before wait_begin()'s store loses one. */
+#define BATONS 300000
+static struct task_core runners[2];
+static u32 baton, runners_there;
+static void *runner(void *arg)
+{
+    u32 mine = (u32)(u64)arg;
+    task_begin(&runners[mine]);
+    atomic_add(&runners_there, 1);
+    while (atomic_load(&runners_there) < 2)
+        sched_yield();
+    for (u32 i = 0; i < BATONS; i++) {
+        while (atomic_load(&baton) % 2 != mine) {
+            wait_begin();
+            if (atomic_load(&baton) % 2 == mine)
+                break;
+            if (wait_sleep(NO_DEADLINE))
+                abort();
+        }
+        atomic_store(&baton, baton + 1);
+        task_wake((struct task *)&runners[!mine]);
+    }
+    return NULL;
+}
+
+static void test_batons(void)
+{
+    pthread_t t[2];
+    set_cpus(2);
+    memset(runners, 0, sizeof(runners));
+    for (u64 i = 0; i < 2; i++)
+        pthread_create(&t[i], NULL, runner, (void *)i);
+    for (u32 seen = 0, now, same = 0; (now = atomic_load(&baton)) < 2 * BATONS; seen = now) {
+        same = now == seen ? same + 1 : 0;
+        if (same == 100) { /* ten seconds */
+            fprintf(stderr, "lost a wake after %u\n", now);
+            abort();
+        }
+        usleep(100000);
+    }
+    for (u32 i = 0; i < 2; i++)
+        pthread_join(t[i], NULL);
+}
+
 static u64 real_now(void)
 {
     struct timespec ts;
@@ -427,6 +472,6 @@ static void test_bugs(void)
 int main(void)
 {
     static const struct test tests[] = {{"timers", test_timers}, {"timer_cancel", test_timer_cancel}, {"mutex", test_mutex},
-                                        {"wait", test_wait}, {"bugs", test_bugs}};
+                                        {"wait", test_wait}, {"batons", test_batons}, {"bugs", test_bugs}};
     return run_tests(tests, ARRAY_COUNT(tests));
 }

@@ -29,10 +29,12 @@ void waitq_remove(struct waiter *w)
     w->q = NULL;
 }
 
+void wait_begin(void) { atomic_xchg(&core(current_task())->wake, WAKE_RUNNING); }
+
 static void prepare(struct waitq *q, bool exclusive)
 {
     struct task_core *t = core(current_task());
-    atomic_store(&t->wake, WAKE_RUNNING);
+    wait_begin();
     for (u32 i = 0; i < t->waiter_count; i++) {
         struct waiter *w = &t->waiters[i];
         if (w->q != q)
@@ -100,7 +102,7 @@ static long sleep_until(u64 deadline, u32 interrupt)
         spin(t, interrupt);
     for (;;) {
         if (atomic_load(&t->wake) == WAKE_PENDING) {
-            atomic_store(&t->wake, WAKE_RUNNING);
+            atomic_xchg(&t->wake, WAKE_RUNNING); /* as wait_begin() */
             return 0;
         }
         if (atomic_load(&t->work) & interrupt)

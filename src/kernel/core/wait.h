@@ -11,6 +11,9 @@
  *     }
  *     wait_finish();                        unlinks from all queues
  *
+ * Without a queue: wait_begin() in place of wait_prepare(), and the waker stores and calls task_wake(). Both forget an earlier wake, with a
+ * full barrier: would the look at the condition come before that store, a wake in between were lost.
+ *
  * -EINTR is turned into -ERESTARTSYS by the caller where the call is restartable. The condition may be checked
  * under the object's lock; wait_sleep is called with no lock held. Macros below do the common case. */
 #ifndef HARENA_CORE_WAIT_H
@@ -38,6 +41,7 @@ struct waiter {
     void *data;
 };
 
+void wait_begin(void);
 void wait_prepare(struct waitq *q);           /* links one of the task's inline waiters (idempotent per q) */
 void wait_prepare_exclusive(struct waitq *q); /* woken one at a time, FIFO */
 must_check long wait_sleep(u64 deadline);     /* absolute CLOCK_MONOTONIC ns, or NO_DEADLINE */

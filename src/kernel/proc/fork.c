@@ -217,7 +217,7 @@ static long vfork_goes_on(struct task *me)
 {
     u32 tid = (u32)me->restart_arg;
     while (atomic_load(&me->vfork_waiting)) {
-        atomic_store(&me->core.wake, WAKE_RUNNING);
+        wait_begin();
         if (!atomic_load(&me->vfork_waiting))
             break;
         if (!wait_sleep_freezable(NO_DEADLINE))

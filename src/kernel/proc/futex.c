@@ -108,7 +108,7 @@ static long futex_wait(uptr addr, bool private, u32 val, u64 deadline, u32 bits)
     if ((r = user_load32(addr, &now))) /* populate before the lock */
         return r;
     struct bucket *b = bucket_of(&k);
-    atomic_store(&t->core.wake, WAKE_RUNNING);
+    wait_begin();
     mutex_lock(&b->lock);
     r = user_load32(addr, &now);
     if (!r && now != val)
@@ -341,7 +341,7 @@ static long futex_lock_pi(uptr addr, bool private, u64 deadline, bool try)
         u32 owner = v & FUTEX_TID_MASK;
         if (owner && owner != t->tid && !task_exists(owner))
             return -ESRCH;
-        atomic_store(&t->core.wake, WAKE_RUNNING);
+        wait_begin();
         atomic_add(&pi_waiters, 1);
         mutex_lock(&b->lock);
         r = pi_try(b, &k, addr, try, owner);
@@ -478,7 +478,7 @@ static long waitv(const struct waitv *v, u32 n, u64 deadline)
     if (!s)
         return -ENOMEM;
     t->futexes = s;
-    atomic_store(&t->core.wake, WAKE_RUNNING);
+    wait_begin();
     while (s->entered < n && !(r = waitv_enter(&s->w[s->entered], &v[s->entered])))
         s->entered++;
     if (r)

@@ -407,7 +407,7 @@ bool ptrace_work(struct task *t, struct regs *r)
     bool froze = t->core.froze;
     long e = 0;
     while (atomic_load(&p->stopped) && !e) {
-        atomic_store(&t->core.wake, WAKE_RUNNING);
+        wait_begin();
         if (atomic_load(&p->stopped))
             e = wait_sleep_freezable(NO_DEADLINE);
     }

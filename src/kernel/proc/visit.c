@@ -96,7 +96,7 @@ static long wait_for(struct mm *mm, u32 tid, struct visit *v)
         u64 deadline = host_clock(CLOCK_MONOTONIC) + ASK_AGAIN_NS;
         long e = 0;
         while (!e && atomic_load(&v->state) != DONE) {
-            atomic_store(&me->core.wake, WAKE_RUNNING);
+            wait_begin();
             if (atomic_load(&v->state) == DONE)
                 break;
             e = wait_sleep_freezable(deadline);

@@ -65,7 +65,7 @@ SYSCALL2(rt_sigsuspend, uptr, set, u64, size)
         return -EFAULT;
     signal_set_temp_mask(m);
     while (!signal_pending()) {
-        atomic_store(&current_task()->core.wake, WAKE_RUNNING);
+        wait_begin();
         if (wait_sleep(NO_DEADLINE))
             break;
     }
@@ -75,7 +75,7 @@ SYSCALL2(rt_sigsuspend, uptr, set, u64, size)
 SYSCALL0(pause)
 {
     while (!signal_pending()) {
-        atomic_store(&current_task()->core.wake, WAKE_RUNNING);
+        wait_begin();
         if (wait_sleep(NO_DEADLINE))
             break;
     }

@@ -103,8 +103,7 @@ SYSCALL1(time, uptr, p)
 
 static long sleep_to(u64 deadline)
 {
-    struct task *t = current_task();
-    atomic_store(&t->core.wake, WAKE_RUNNING);
+    wait_begin();
     for (;;) {
         long r = wait_sleep(deadline);
         if (r)

@@ -357,7 +357,7 @@ long vfs_truncate(const struct path *p, u64 size)
     a.mtime = a.ctime = now_ktime();
     mutex_lock(&i->lock);
     u32 mode = i->mode;
-    bool cut = size < i->size && atomic_load(&i->mapped);
+    bool cut = size < i->size;
     remove_privs(i);
     if (i->mode != mode) {
         a.mode = i->mode;
@@ -366,7 +366,7 @@ long vfs_truncate(const struct path *p, u64 size)
     }
     long r = i->ops->setattr(i, &a);
     mutex_unlock(&i->lock);
-    if (!r && cut)
+    if (!r && cut && atomic_load(&i->mapped)) /* not before: who maps it now sees the new size or is seen */
         current_file_cut();
     if (!r)
         notify_path(p, FSN_MODIFY);
