@@ -91,7 +91,7 @@ frozen_program() { # FILE: many short processes, which end while others are bein
   is "$1, frozen all the time" 0 $?
 }
 
-for t in cut_short poll pipes signals threads fork_exec timers ptys sysv wait vm_copy ptrace ptrace_ends; do
+for t in cut_short poll pipes signals threads fork_exec timers ptys sysv wait vm_copy ptrace ptrace_calls ptrace_ends; do
   [ -n "$SNAPSHOT_PROGRAMS" ] || frozen $t
 done
 [ -n "$SNAPSHOT_PROGRAMS" ] || frozen_program threads.py

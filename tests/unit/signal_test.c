@@ -60,12 +60,12 @@ void task_exit(int status) { printf("Bail out! exit %d\n", status), exit(1); }
 void group_exit(int status) { task_exit(status); }
 void posix_timer_dequeued_locked(struct tgroup *tg, int *info) { (void)tg, (void)info; }
 void trace_event(char type, int number) { (void)type, (void)number; }
-bool futex_interrupted(struct task *t, long *result) { return (void)t, (void)result, false; }
 void visits_serve(void) {}
 bool ptrace_work(struct task *t, struct regs *r) { return (void)t, (void)r, false; }
 bool ptrace_signal(struct task *t, int sig, const void *info) { return (void)t, (void)sig, (void)info, false; }
 bool ptrace_group_stop(struct task *t) { return (void)t, false; }
 bool ptrace_call_cut(struct task *t, struct regs *r) { return (void)t, (void)r, false; }
+bool ptrace_call_interrupted(struct task *t, struct regs *r) { return (void)t, (void)r, false; }
 bool ptrace_call_again(struct task *t, struct regs *r) { return (void)t, (void)r, false; }
 bool ptrace_dies(int status, bool alone) { return (void)status, (void)alone, false; }
 void ptrace_handler_begins(struct task *t, struct regs *r, bool done) { (void)t, (void)r, (void)done; }
@@ -76,7 +76,7 @@ void mm_files_cut(struct mm *mm) { (void)mm; }
 void cpu_watch_check(struct task *t) { (void)t; }
 void freeze_park(struct regs *r) { (void)r; }
 void freeze_call_goes_on(struct task *t, struct regs *r) { (void)t, (void)r; }
-void freeze_call_ends(struct task *t, struct regs *r) { (void)t, (void)r; }
+void freeze_call_interrupted(struct task *t, struct regs *r) { (void)t, (void)r; }
 bool freeze_cut_short(const struct task *t, const struct regs *r) { return (void)t, (void)r, false; }
 bool vfork_parent_waits(const struct task *t, const struct regs *r) { return (void)t, (void)r, false; }
 void syscall_again(struct regs *r) { (void)r; }

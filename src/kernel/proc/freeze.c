@@ -1,5 +1,6 @@
 /* See freeze.h. */
 #include "proc/freeze.h"
+#include "proc/futex.h"
 #include "arch/x86_64/uaccess.h"
 #include "base/string.h"
 #include "core/errno.h"
@@ -312,10 +313,19 @@ static void add_parts(struct task *t, struct regs *r)
     t->partial.done = 0;
 }
 
-void freeze_call_ends(struct task *t, struct regs *r)
+static void freeze_call_ends(struct task *t, struct regs *r)
 {
     t->again_deadline = t->call_deadline = 0;
     add_parts(t, r);
+}
+
+void freeze_call_interrupted(struct task *t, struct regs *r)
+{
+    long result;
+    freeze_call_ends(t, r);
+    if (t->core.froze && r->nr != ~0ull && (long)r->rax == -ERESTART_RESTARTBLOCK && futex_interrupted(t, &result))
+        r->rax = (u64)result;
+    t->core.froze = t->core.wants_rest = false;
 }
 
 /* A System V object that went while its waiter was parked is not found again. */

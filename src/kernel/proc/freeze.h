@@ -47,8 +47,8 @@ void dump_fault(u64 addr);
 /* exit_work: the call that r tells about was cut short by freezing: it was made again, or went on, r tells the result. */
 void freeze_call_goes_on(struct task *t, struct regs *r);
 bool freeze_cut_short(const struct task *t, const struct regs *r);
-/* A handler comes in between: the call is over with the parts it has done, or is made from its start; its deadline is not the handler's. */
-void freeze_call_ends(struct task *t, struct regs *r);
+/* A signal comes in between: the call is over with the parts it has done, or is made from its start; its deadline is not the handler's. */
+void freeze_call_interrupted(struct task *t, struct regs *r);
 
 /* trap.c: runs an interrupted call again. signal.c: is v one of the kernel's own codes for that? */
 void syscall_again(struct regs *r);

@@ -348,6 +348,15 @@ void ptrace_call_done(struct task *t, struct regs *r)
         pend(t, STOP_STEP);
 }
 
+bool ptrace_call_interrupted(struct task *t, struct regs *r)
+{
+    if (!t->pt->in_call || !freeze_cut_short(t, r))
+        return false;
+    freeze_call_interrupted(t, r);
+    ptrace_call_done(t, r);
+    return true;
+}
+
 static void send_self(struct task *t, int sig, const void *info)
 {
     mutex_lock(&tasklist_lock);

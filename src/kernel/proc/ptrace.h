@@ -79,6 +79,7 @@ bool ptrace_call_begins(struct task *t, struct regs *r); /* true: the exit path 
 bool ptrace_call_cut(struct task *t, struct regs *r); /* one that was cut short by a stop and is to go on */
 bool ptrace_call_again(struct task *t, struct regs *r); /* a restart that is traced as a call */
 void ptrace_call_done(struct task *t, struct regs *r); /* a call that was interrupted may be at its end */
+bool ptrace_call_interrupted(struct task *t, struct regs *r); /* one that froze, by a signal: true: its end is told before that */
 void ptrace_event(struct task *t, u32 event, u64 msg); /* if it is asked for */
 bool ptrace_wants(const struct task *t, u32 event);
 bool ptrace_dies(int status, bool alone); /* the calling task is about to end; true: that is told first */

@@ -11,7 +11,6 @@
 #include "mm/mm.h"
 #include "proc/cputime.h"
 #include "proc/freeze.h"
-#include "proc/futex.h"
 #include "proc/posix_timer.h"
 #include "proc/ptrace.h"
 #include "proc/task.h"
@@ -351,11 +350,7 @@ bool signal_deliver(struct task *t, struct regs *r, int sig, void *info, u32 con
             return true;
         group_exit(sig);
     }
-    freeze_call_ends(t, r);
-    long result;
-    if (t->core.froze && r->nr != ~0ull && (long)r->rax == -ERESTART_RESTARTBLOCK && futex_interrupted(t, &result))
-        r->rax = (u64)result;
-    t->core.froze = t->core.wants_rest = false;
+    freeze_call_interrupted(t, r);
     if (r->nr != ~0ull && is_restart((long)r->rax)) {
         bool restart = (long)r->rax == -ERESTARTNOINTR || ((long)r->rax == -ERESTARTSYS && (a.flags & SA_RESTART));
         if (restart) { /* the frame shows the call not yet made */
@@ -425,6 +420,8 @@ void exit_work(struct regs *r)
         stop_wait(t);
     }
     if (t->core.work & WORK_FREEZE)
+        return;
+    if (t->pt && signal_pending_set() & ~t->blocked && ptrace_call_interrupted(t, r))
         return;
     u32 conts;
     long sig = dequeue(~t->blocked, info, &conts);
