@@ -33,6 +33,20 @@ static void tracee(bool restart, bool blocks)
     _exit(handled ? 0 : 1);
 }
 
+/* The last stops, to be told when something is wrong. */
+static struct stop {
+    int status, op;
+    long nr, result;
+} last[16];
+static int stops;
+
+static void tell(void)
+{
+    for (int i = stops > 16 ? stops - 16 : 0; i < stops; i++)
+        note("stop %x, %s, call %ld, result %ld", last[i % 16].status, last[i % 16].op == PTRACE_SYSCALL_INFO_ENTRY ? "entry" : "end or none",
+             last[i % 16].nr, last[i % 16].result);
+}
+
 /* Returns the number of calls, or -1 - which one came out of turn. */
 static long follow(pid_t p, int *status)
 {
@@ -40,6 +54,7 @@ static long follow(pid_t p, int *status)
     long calls = 0;
     int op = PTRACE_SYSCALL_INFO_EXIT; /* the last */
     *status = -1;
+    stops = 0;
     if (ptrace(PTRACE_SEIZE, p, 0, PTRACE_O_TRACESYSGOOD) || ptrace(PTRACE_INTERRUPT, p, 0, 0))
         return -1;
     for (;;) {
@@ -50,8 +65,12 @@ static long follow(pid_t p, int *status)
             *status = s;
             return calls;
         }
+        memset(&info, 0, sizeof(info));
+        bool told = ptrace(PTRACE_GET_SYSCALL_INFO, p, sizeof(info), &info) > 0;
+        bool entry = info.op == PTRACE_SYSCALL_INFO_ENTRY;
+        last[stops++ % 16] = (struct stop){s, info.op, entry ? (long)info.entry.nr : -1, entry ? 0 : (long)info.exit.rval};
         if (WSTOPSIG(s) == (SIGTRAP | 0x80)) {
-            if (ptrace(PTRACE_GET_SYSCALL_INFO, p, sizeof(info), &info) < 0 || info.op == op ||
+            if (!told || info.op == op ||
                 (info.op != PTRACE_SYSCALL_INFO_ENTRY && info.op != PTRACE_SYSCALL_INFO_EXIT))
                 return -1 - calls;
             op = info.op;
@@ -85,7 +104,7 @@ TAP_MAIN
         long calls = follow(p, &status);
         if (!ok(calls > 3 * CHILDREN && status == 0, "entry and end in turn, %s, %s", kind & 1 ? "SA_RESTART" : "EINTR",
                 kind & 2 ? "polling" : "waiting"))
-            note("%ld calls, status %x", calls, status);
+            note("%ld calls, status %x", calls, status), tell();
         kill(p, SIGKILL);
         waitpid(p, NULL, 0);
         waitpid(writer, NULL, 0);

@@ -62,10 +62,9 @@ void posix_timer_dequeued_locked(struct tgroup *tg, int *info) { (void)tg, (void
 void trace_event(char type, int number) { (void)type, (void)number; }
 void visits_serve(void) {}
 bool ptrace_work(struct task *t, struct regs *r) { return (void)t, (void)r, false; }
-bool ptrace_signal(struct task *t, int sig, const void *info) { return (void)t, (void)sig, (void)info, false; }
+void ptrace_signal(struct task *t, struct regs *r, const void *info) { (void)t, (void)r, (void)info; }
 bool ptrace_group_stop(struct task *t) { return (void)t, false; }
 bool ptrace_call_cut(struct task *t, struct regs *r) { return (void)t, (void)r, false; }
-bool ptrace_call_interrupted(struct task *t, struct regs *r) { return (void)t, (void)r, false; }
 bool ptrace_call_again(struct task *t, struct regs *r) { return (void)t, (void)r, false; }
 bool ptrace_dies(int status, bool alone) { return (void)status, (void)alone, false; }
 void ptrace_handler_begins(struct task *t, struct regs *r, bool done) { (void)t, (void)r, (void)done; }

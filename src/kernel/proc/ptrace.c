@@ -270,6 +270,8 @@ static bool begin(struct task *t, struct ptrace *p, struct regs *r)
         if (stop) {
             atomic_and(&p->pending, ~stop);
             p->kind = stop;
+            if (stop == STOP_SIGNAL)
+                memcpy(p->info, p->signal_info, sizeof(p->info));
             told = traced && describe_locked(t, p, stop);
         }
         if (told) {
@@ -346,15 +348,6 @@ void ptrace_call_done(struct task *t, struct regs *r)
         pend(t, STOP_LEAVE);
     else if (p->mode == RUN_STEP)
         pend(t, STOP_STEP);
-}
-
-bool ptrace_call_interrupted(struct task *t, struct regs *r)
-{
-    if (!t->pt->in_call || !freeze_cut_short(t, r))
-        return false;
-    freeze_call_interrupted(t, r);
-    ptrace_call_done(t, r);
-    return true;
 }
 
 static void send_self(struct task *t, int sig, const void *info)
@@ -448,12 +441,16 @@ void ptrace_event(struct task *t, u32 event, u64 msg)
     pend(t, STOP_EVENT);
 }
 
-bool ptrace_signal(struct task *t, int sig, const void *info)
+/* A call that was frozen ends with it, and that is told before. */
+void ptrace_signal(struct task *t, struct regs *r, const void *info)
 {
-    memcpy(t->pt->info, info, 128);
-    *(int *)t->pt->info = sig;
+    struct ptrace *p = t->pt;
+    if (p->in_call && freeze_cut_short(t, r)) {
+        freeze_call_interrupted(t, r);
+        ptrace_call_done(t, r);
+    }
+    memcpy(p->signal_info, info, sizeof(p->signal_info));
     pend(t, STOP_SIGNAL);
-    return true;
 }
 
 bool ptrace_group_stop(struct task *t)
@@ -522,6 +519,7 @@ bool ptrace_dies(int status, bool alone)
 
 void ptrace_handler_begins(struct task *t, struct regs *r, bool done)
 {
+    t->pt->in_call = false; /* it has ended, told or not */
     if (t->pt->mode != RUN_STEP || !ptraced(t))
         return;
     r->flags &= ~FLAG_TF;

@@ -58,7 +58,7 @@ struct ptrace {
     int resume_sig, status, dies_of;
     u64 call_nr, cut_rax;
     u64 shown_rip, shown_nr, shown_rax;
-    u8 info[128];
+    u8 info[128], signal_info[128]; /* of the present stop; of STOP_SIGNAL */
     struct frozen *saved;
 };
 
@@ -73,13 +73,12 @@ void ptrace_trap_locked(struct task *t); /* seized: STOP_TRAP soon, or once more
 
 /* For the tracee itself */
 bool ptrace_work(struct task *t, struct regs *r); /* exit_work: WORK_PTRACE; true: start over */
-bool ptrace_signal(struct task *t, int sig, const void *info); /* a signal was taken; true: it is told first */
+void ptrace_signal(struct task *t, struct regs *r, const void *info); /* one was taken: it is told first */
 bool ptrace_group_stop(struct task *t); /* the group is stopped; true: that is told first */
 bool ptrace_call_begins(struct task *t, struct regs *r); /* true: the exit path makes the call */
 bool ptrace_call_cut(struct task *t, struct regs *r); /* one that was cut short by a stop and is to go on */
 bool ptrace_call_again(struct task *t, struct regs *r); /* a restart that is traced as a call */
 void ptrace_call_done(struct task *t, struct regs *r); /* a call that was interrupted may be at its end */
-bool ptrace_call_interrupted(struct task *t, struct regs *r); /* one that froze, by a signal: true: its end is told before that */
 void ptrace_event(struct task *t, u32 event, u64 msg); /* if it is asked for */
 bool ptrace_wants(const struct task *t, u32 event);
 bool ptrace_dies(int status, bool alone); /* the calling task is about to end; true: that is told first */

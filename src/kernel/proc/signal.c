@@ -421,12 +421,13 @@ void exit_work(struct regs *r)
     }
     if (t->core.work & WORK_FREEZE)
         return;
-    if (t->pt && signal_pending_set() & ~t->blocked && ptrace_call_interrupted(t, r))
-        return;
     u32 conts;
     long sig = dequeue(~t->blocked, info, &conts);
-    if (sig && ptraced(t) && ptrace_signal(t, (int)sig, info))
+    if (sig && ptraced(t)) {
+        *(int *)info = (int)sig;
+        ptrace_signal(t, r, info);
         return;
+    }
     if (sig && signal_deliver(t, r, (int)sig, info, conts))
         return;
     if (t->core.work & (WORK_EXIT | WORK_SIGNAL | WORK_PTRACE))
