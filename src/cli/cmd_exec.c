@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cli/cli.h"
 #include <getopt.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -72,6 +73,8 @@ int cmd_exec(int argc, char **argv)
         harena_close(s);
         return fail_error(&err);
     }
+    if (harena_paused(name)) /* asked while the program starts */
+        fprintf(stderr, "harena: '%s' is paused: the program starts when it goes on (harena resume %s)\n", name, name);
     struct session_options so = { .tty = command.tty, .program = command.argv[0], .cwd = command.cwd, .user = command.user };
     status = session_run(s, &so);
     harena_close(s);

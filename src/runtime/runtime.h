@@ -170,6 +170,7 @@ int harena_request(struct harena_sandbox *s, u32 ctl_type, u32 number, struct ha
 /* Every process stops at once, wherever it is, until resumed. */
 int harena_pause(const char *name, struct harena_error *err);
 int harena_resume(const char *name, struct harena_error *err);
+bool harena_paused(const char *name);
 /* Its state as of now; it goes on at once (unless it was paused), or ends. Free *out with harena_parts_free. how: 0 or */
 #define HARENA_SNAPSHOT_STOP 256u
 #define HARENA_SNAPSHOT_BASE 512u /* harena_rebase() may follow */

@@ -71,6 +71,16 @@ int harena_processes(const char *name, u32 timeout_ms, struct harena_process **o
     return watch_processes(name, timeout_ms, out, &paused, err);
 }
 
+#define PAUSED_MS 100 /* a paused one's kernel does not answer, its broker does */
+
+bool harena_paused(const char *name)
+{
+    struct harena_process *list = NULL;
+    bool paused;
+    harena_processes_free(list, MAX(0, watch_processes(name, PAUSED_MS, &list, &paused, NULL)));
+    return paused;
+}
+
 /* *paused is set as soon as the broker answers, whatever the sandbox's kernel does. */
 int watch_processes(const char *name, u32 timeout_ms, struct harena_process **out, bool *paused, struct harena_error *err)
 {
