@@ -428,6 +428,42 @@ static int fails(long r, int error, int signals)
     return good;
 }
 
+/* Many in flight, when some have been read: each arrives with its byte. A sender that finds it full has put nothing. */
+static void many_in_flight(void)
+{
+    int s[2], p[2][2], fl, sent = 0, wrong = 0;
+    struct stat st[2], got;
+    must(socketpair(AF_UNIX, SOCK_STREAM, 0, s));
+    for (int i = 0; i < 2; i++) {
+        must(pipe(p[i]));
+        fstat(p[i][0], &st[i]);
+    }
+    fcntl(s[0], F_SETFL, O_NONBLOCK);
+    for (int read = 0, fd; read < 1000; read++) { /* few in flight at first, so that the first bytes are read before there are many */
+        while (sent < read + (read < 20 ? 10 : 270) && send_fds(s[0], &p[sent % 3 > 0][0], 1) == 1)
+            sent++;
+        if (recv_fds(s[1], &fd, 1, 0, &fl) != 1 || fstat(fd, &got) || got.st_ino != st[read % 3 > 0].st_ino || fl) {
+            wrong = read + 1;
+            break;
+        }
+        close(fd);
+    }
+    is(wrong, 0, "SCM_RIGHTS: a thousand, many in flight");
+    close(s[0]);
+    close(s[1]);
+    must(socketpair(AF_UNIX, SOCK_STREAM, 0, s));
+    fcntl(s[0], F_SETFL, O_NONBLOCK);
+    int cut = 0;
+    for (ssize_t n; (n = write(s[0], buf, 1000)) > 0;)
+        cut += n != 1000;
+    is(cut, 0, "small writes go whole or not at all");
+    for (int i = 0; i < 2; i++) {
+        close(s[i]);
+        close(p[i][0]);
+        close(p[i][1]);
+    }
+}
+
 /* Fills the way from s[0]; then a child does `how` to the other end, which only it has, while the caller sends. */
 static void blocked_by(int type, int s[2], void (*how)(int))
 {
@@ -498,6 +534,7 @@ TAP_MAIN
     streams();
     packets();
     passing();
+    many_in_flight();
     options();
     reader_goes();
     return done();

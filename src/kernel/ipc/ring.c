@@ -18,10 +18,17 @@ static void ring_release_buf(struct ring *r)
     r->dwin = r->dwin_size = 0;
 }
 
+/* The longest piece at position pos that does not wrap. */
+static u32 ring_piece(const struct ring *r, u32 pos, u32 size)
+{
+    u32 left = r->cap - (pos & (r->cap - 1));
+    return MIN(left, size);
+}
+
+/* Positions stay: owners keep them (marks of ancillary data). */
 static long ring_grow(struct ring *r, u32 cap)
 {
-    struct ring n = {.cap = cap};
-    u32 len = ring_len(r);
+    struct ring n = {.cap = cap, .head = r->tail, .tail = r->tail};
 
     if (cap <= K_RING_MAX) {
         n.buf = kmalloc(cap);
@@ -33,8 +40,10 @@ static long ring_grow(struct ring *r, u32 cap)
             return -ENOMEM;
         n.buf = dwin_ptr(n.dwin);
     }
-    ring_copy_out(r, n.buf, 0, len);
-    n.head = len;
+    while (n.head != r->head) {
+        u32 piece = ring_piece(r, n.head, r->head - n.head);
+        ring_put_kernel(&n, r->buf + (n.head & (r->cap - 1)), piece);
+    }
     ring_release_buf(r);
     *r = n;
     return 0;
@@ -52,13 +61,6 @@ long ring_reserve(struct ring *r, u32 bytes)
     while (cap < need)
         cap *= 4;
     return ring_grow(r, cap);
-}
-
-/* The longest piece at position pos that does not wrap. */
-static u32 ring_piece(const struct ring *r, u32 pos, u32 size)
-{
-    u32 left = r->cap - (pos & (r->cap - 1));
-    return MIN(left, size);
 }
 
 long ring_put(struct ring *r, struct uio *u, u32 size)

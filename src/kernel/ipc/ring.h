@@ -1,6 +1,6 @@
 /* A byte queue that grows: pipes, stream and datagram sockets, ttys.
  *
- * Positions are free-running u32 byte counts; the buffer's size is a power of two. It starts with no memory at
+ * Positions are free-running u32 byte counts, also when it grows; the buffer's size is a power of two. It starts with no memory at
  * all, takes small pieces of K first (256 bytes, 1 KB, 4 KB) and windows of D from 16 KB on, so that an idle pipe or
  * socket costs nothing and a busy one does not fill K. The owner's lock guards everything here; copies from and to guest
  * memory happen under it. A ring never shrinks by itself but ring_trim() frees the memory of an empty one. */

@@ -88,6 +88,16 @@ static long mark_scm(struct sock *p, struct msg *m, u32 start, u32 n)
     return 0;
 }
 
+/* As long as there is any room AF_UNIX takes a small piece whole, as Linux does: so a sender that finds it full has put nothing, and is told
+ * when the peer goes. Linux takes half of the buffer; an eighth does not make the ring larger. */
+static u32 room_for(const struct sock *s, const struct sock *p, u64 size)
+{
+    u64 used = stream_used(p), limit = stream_limit(s, p);
+    if (used >= limit)
+        return 0;
+    return (u32)MIN(size, s->family == AF_UNIX ? MAX(limit - used, limit / 8) : limit - used);
+}
+
 /* One try: bytes put, 0: no room, or an error. */
 static long send_some(struct sock *s, struct sock *p, struct msg *m)
 {
@@ -98,8 +108,7 @@ static long send_some(struct sock *s, struct sock *p, struct msg *m)
         mutex_unlock(&p->lock);
         return send_to_dead(s, m);
     }
-    u64 used = stream_used(p), limit = stream_limit(s, p);
-    u32 n = used < limit ? (u32)MIN(m->u->resid, (u64)(limit - used)) : 0;
+    u32 n = room_for(s, p, m->u->resid);
     r = n && m->scm ? scm_nest(p, m->scm) : 0;
     if (!r && n)
         r = ring_reserve(&p->rx, n);
