@@ -65,10 +65,10 @@ event_entry:
         call    event_dispatch
 
 ret_to_user:                            /* rsp = frame */
+exit_lo:
         mov     %gs:CARRIER_TASK,%rax
         cmpl    $0,TASK_WORK_OFFSET(%rax)
         jne     work
-exit_lo:
         mov     REGS_RIP(%rsp),%rax
         mov     %rax,%gs:CARRIER_EXIT_RIP
         pop     %r15

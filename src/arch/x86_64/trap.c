@@ -75,7 +75,7 @@ static void kernel_event(struct carrier *c, int sig, struct siginfo *si, struct 
 {
     if (sig == SIGURG) {
         if (s->rip >= (u64)exit_lo && s->rip < (u64)exit_hi) {
-            s->eflags &= ~FLAG_TF;
+            s->eflags &= ~0x40500ul; /* the guest's AC, DF, TF */
             s->rsp = c->kstack_top - sizeof(struct regs);
             s->rip = (u64)ret_to_user;
         }

@@ -18,7 +18,7 @@
 #define WAKE_PENDING 1u
 #define WAKE_SLEEPING 2u
 
-#define TASK_WAITERS 4
+#define TASK_WAITERS 6
 
 struct task_core {
     u32 work;
@@ -30,6 +30,7 @@ struct task_core {
     bool wants_rest; /* then: a read whose caller waits for all it asked for has got a part */
     bool froze; /* the call's sleep ended because of WORK_FREEZE and nothing else */
     u32 spin_misses, spin_skipped; /* wait.c */
+    u32 waiter_base; /* those below belong to a sleep that serves a visit */
     u32 waiter_count;
     struct waiter waiters[TASK_WAITERS];
 };

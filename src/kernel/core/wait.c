@@ -35,7 +35,7 @@ static void prepare(struct waitq *q, bool exclusive)
 {
     struct task_core *t = core(current_task());
     wait_begin();
-    for (u32 i = 0; i < t->waiter_count; i++) {
+    for (u32 i = t->waiter_base; i < t->waiter_count; i++) {
         struct waiter *w = &t->waiters[i];
         if (w->q != q)
             continue;
@@ -56,9 +56,9 @@ void wait_prepare_exclusive(struct waitq *q) { prepare(q, true); }
 void wait_finish(void)
 {
     struct task_core *t = core(current_task());
-    for (u32 i = 0; i < t->waiter_count; i++)
+    for (u32 i = t->waiter_base; i < t->waiter_count; i++)
         waitq_remove(&t->waiters[i]);
-    t->waiter_count = 0;
+    t->waiter_count = t->waiter_base;
 }
 
 /* A host sleep and its wake-up cost 5 to 40 us; the answer of a partner that runs on another CPU comes sooner. So a task first
@@ -108,7 +108,10 @@ static long sleep_until(u64 deadline, u32 interrupt)
         if (atomic_load(&t->work) & interrupt)
             return interrupted(t);
         if (unlikely(atomic_load(&t->work) & WORK_VISIT) && serves) {
+            u32 base = t->waiter_base;
+            t->waiter_base = t->waiter_count;
             visits_serve();
+            t->waiter_base = base;
             return 0;
         }
         if (!atomic_cas(&t->wake, WAKE_RUNNING, WAKE_SLEEPING))

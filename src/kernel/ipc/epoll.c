@@ -393,8 +393,8 @@ static long ep_scan(struct eventpoll *ep, uptr out, u32 max)
     struct epitem *it;
     long done = 0, r = 0;
 
-    atomic_store(&ep->scanning, true);
     mutex_lock(&ep->ready_lock);
+    atomic_store(&ep->scanning, true);
     list_move_all(&ep->ready, &todo, false);
     while (done < max && r >= 0 && (it = list_first(&todo, struct epitem, ready_link))) {
         bool keep;
@@ -414,6 +414,15 @@ static long ep_scan(struct eventpoll *ep, uptr out, u32 max)
 }
 
 static bool ep_maybe_ready(struct eventpoll *ep) { return !list_empty(&ep->ready) || atomic_load(&ep->scanning); }
+
+/* The same before sleeping: between two looks without the lock a scan may put items back. */
+static bool ep_surely_idle(struct eventpoll *ep)
+{
+    mutex_lock(&ep->ready_lock);
+    bool idle = !ep_maybe_ready(ep);
+    mutex_unlock(&ep->ready_lock);
+    return idle;
+}
 
 long epoll_collect(struct file *epf, uptr events, u32 max, u64 deadline)
 {
@@ -436,7 +445,7 @@ long epoll_collect(struct file *epf, uptr events, u32 max, u64 deadline)
         if (r)
             return r == -ETIMEDOUT ? 0 : r;
         wait_prepare_exclusive(&ep->wait);
-        if (!ep_maybe_ready(ep))
+        if (ep_surely_idle(ep))
             r = wait_sleep(deadline);
         wait_finish();
     }

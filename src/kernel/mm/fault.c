@@ -8,6 +8,7 @@
 #include "core/current.h"
 #include "core/errno.h"
 #include "core/kmalloc.h"
+#include "core/kstate.h"
 #include "core/strbuf.h"
 #include "core/uaccess.h"
 #include "host/host.h"
@@ -41,11 +42,12 @@ static bool lock_for_fault(struct mm *mm)
             return true;
         host_yield();
     }
+    static KSTATE u32 nap; /* stays 0 */
     u64 now = host_clock(CLOCK_MONOTONIC), stop = now + PATIENCE;
     for (; now < stop; now = host_clock(CLOCK_MONOTONIC)) {
         if (mutex_trylock(&mm->lock))
             return true;
-        host_futex_wait(&mm->lock.word, atomic_load_relaxed(&mm->lock.word), now + NAP);
+        host_futex_wait(&nap, 0, now + NAP); /* not on the lock's word: a wake for one that counts on it would be taken from it */
     }
     return false;
 }

@@ -161,6 +161,9 @@ void unix_gc(void)
         list_for_each(s, &all_unix, un.all)
             if (s->un.gc_live)
                 news |= mark_queue(s);
+        list_for_each(s, &all_unix, un.all) /* after the queues: what was received meanwhile is in none */
+            if (!s->un.gc_live && !is_candidate(s))
+                s->un.gc_live = news = true;
     }
     list_for_each(s, &all_unix, un.all)
         if (!s->un.gc_live)

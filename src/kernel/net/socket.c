@@ -45,9 +45,9 @@ void sock_put(struct sock *s)
 {
     if (atomic_sub(&s->refs, 1))
         return;
-    recs_free(s);
-    if (s->proto->destroy)
+    if (s->proto->destroy) /* first: the collector of descriptors looks into the queues of all it finds */
         s->proto->destroy(s);
+    recs_free(s);
     kfree(s);
 }
 

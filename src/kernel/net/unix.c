@@ -169,11 +169,20 @@ static long bind_path(struct sock *s, const u8 *addr, const char *path)
         return r == -EEXIST ? -EADDRINUSE : r;
     }
     mutex_lock(&i->lock);
-    i->sock = s;
-    s->un.inode = i;
-    s->un.name = n;
+    mutex_lock(&unix_lock);
+    r = s->un.name ? -EINVAL : 0; /* bound meanwhile: the name that was made stays */
+    if (!r) {
+        i->sock = s;
+        s->un.inode = i;
+        atomic_store(&s->un.name, n);
+    }
+    mutex_unlock(&unix_lock);
     mutex_unlock(&i->lock);
-    return 0;
+    if (r) {
+        name_put(n);
+        iput(i);
+    }
+    return r;
 }
 
 static long autobind(struct sock *s)

@@ -32,6 +32,10 @@ static long de_thread(struct task *me)
     struct tgroup *tg = me->tg;
     struct task *it;
     mutex_lock(&tasklist_lock);
+    if (me->core.work & WORK_EXIT) { /* another thread was first */
+        mutex_unlock(&tasklist_lock);
+        return -EINTR;
+    }
     list_for_each(it, &tg->tasks, tg_link)
         if (it != me) {
             atomic_or(&it->core.work, WORK_EXIT);

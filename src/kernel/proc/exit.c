@@ -167,6 +167,8 @@ void task_exit(int status)
     if (t->pt)
         t->pt->status = tg->group_exit ? tg->exit_code : status;
     cputime_task_ends_locked(t);
+    t->leaves = true;
+    signal_retarget_locked(t, ~t->blocked);
     bool last = ++tg->leaving == tg->live;
     mutex_unlock(&tasklist_lock);
     files_put(files);

@@ -192,11 +192,13 @@ static long futex_requeue(uptr from, uptr to, bool private, u32 wake, u32 move, 
             break;
         if (w->obj != a.obj || w->off != a.off || w->pi)
             continue;
+        moved++;
+        if (a.obj == b.obj && a.off == b.off)
+            continue;
         list_del(&w->link);
         w->off = b.off;
         atomic_store(&w->obj, b.obj);
         list_add_tail(&y->waiters, &w->link);
-        moved++;
     }
 unlock:
     if (x != y)

@@ -136,7 +136,7 @@ long signal_send_locked(struct tgroup *tg, struct task *t, int sig, const void *
     struct task *target = t;
     if (!t)
         list_for_each(it, &tg->tasks, tg_link)
-            if (!it->exited && (!target || ((target->blocked & SIGSET(sig)) && !(it->blocked & SIGSET(sig)))))
+            if (!it->leaves && !it->exited && (!target || ((target->blocked & SIGSET(sig)) && !(it->blocked & SIGSET(sig)))))
                 target = it;
     if (!target || (ignored(tg, sig) && !(target->blocked & SIGSET(sig)) && !ptraced(target)))
         return 0;
@@ -188,10 +188,26 @@ void signal_force(int sig, int code, u64 addr)
     mutex_unlock(&tasklist_lock);
 }
 
+/* t will not take these, which somebody has perhaps told it alone of. */
+void signal_retarget_locked(struct task *t, u64 set)
+{
+    struct task *it;
+    set &= t->tg->shared.set;
+    list_for_each(it, &t->tg->tasks, tg_link)
+        if (it != t && !it->leaves && set & ~it->blocked) {
+            set &= it->blocked;
+            atomic_or(&it->core.work, WORK_SIGNAL);
+            task_kick(it);
+        }
+}
+
 void signal_set_mask(struct task *t, u64 mask)
 {
     mutex_lock(&tasklist_lock);
+    u64 more = mask & ~UNBLOCKABLE & ~t->blocked;
     t->blocked = mask & ~UNBLOCKABLE;
+    if (unlikely(more & t->tg->shared.set) && t->tg->live > 1)
+        signal_retarget_locked(t, more);
     signal_recalc(t);
     mutex_unlock(&tasklist_lock);
 }
@@ -285,7 +301,7 @@ static void stop_wait(struct task *t)
 {
     while (t->tg->stop_sig && !(t->core.work & WORK_EXIT) && !ptraced(t)) {
         wait_prepare(&t->tg->stop_wait);
-        if (t->tg->stop_sig && wait_sleep_freezable(NO_DEADLINE))
+        if (t->tg->stop_sig && !ptraced(t) && wait_sleep_freezable(NO_DEADLINE))
             break; /* to park or to end: the exit path comes here again */
     }
     wait_finish();

@@ -131,6 +131,8 @@ struct task *task_alloc(struct task *like, struct tgroup *tg)
         }
         if (freeze_begun())
             t->core.work = WORK_FREEZE;
+        if (like && like->tg == tg) /* who ends or stops the group has not seen it */
+            t->core.work |= (atomic_load(&like->core.work) & WORK_EXIT) | (tg->stop_sig ? WORK_SIGNAL : 0);
         tg->live++;
         list_add_tail(&tg->tasks, &t->tg_link);
     }

@@ -112,6 +112,7 @@ struct task {
     u64 tls; /* fs base a new thread starts with; ~0: keep */
     struct task *vfork_parent; /* sleeping until we exec or end */
     bool vfork_waiting, exited;
+    bool leaves; /* takes no more signals */
     bool killed_outside; /* stays in memory: somebody may yet wake it (dead.c) */
     long (*restart)(struct task *t); /* -ERESTART_RESTARTBLOCK */
     u64 restart_deadline, restart_arg;
@@ -173,6 +174,7 @@ void signal_force(int sig, int code, u64 addr); /* from a fault of the calling t
 void signal_recalc(struct task *t);
 void signal_drop_ignored_locked(struct tgroup *tg, int sig);
 void signal_set_mask(struct task *t, u64 mask);
+void signal_retarget_locked(struct task *t, u64 set);
 void signal_set_temp_mask(u64 mask);
 void signal_clear_handlers(struct tgroup *tg); /* of a group that does not run yet */
 void signal_flush_on_exec(struct task *t);

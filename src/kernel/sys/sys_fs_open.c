@@ -142,13 +142,28 @@ static long set_flags(struct file *f, int fd, u32 flags)
     return async && hooks.set_async ? hooks.set_async(f, fd) : 0;
 }
 
-static long fcntl_lock(struct file *f, u32 cmd, uptr arg)
+/* Another thread may have closed the descriptor meanwhile, and dropped the locks there were: nobody would ever drop this one. */
+static long set_lock(struct file *f, int fd, u32 cmd, struct flock *fl)
+{
+    bool mine = (cmd == F_SETLK || cmd == F_SETLKW) && fl->l_type != F_UNLCK;
+    long r = posix_lock_set(f, cmd, fl);
+    if (r || !mine || files_single())
+        return r;
+    struct file *now = fd_get(fd);
+    if (now != f)
+        posix_locks_drop(f, current_files());
+    if (now)
+        file_put(now);
+    return r;
+}
+
+static long fcntl_lock(struct file *f, int fd, u32 cmd, uptr arg)
 {
     struct flock fl;
     if (copy_from_user(&fl, arg, sizeof(fl)))
         return -EFAULT;
     if (cmd != F_GETLK && cmd != F_OFD_GETLK)
-        return posix_lock_set(f, cmd, &fl);
+        return set_lock(f, fd, cmd, &fl);
     long r = posix_lock_get(f, cmd, &fl);
     return r ? r : copy_to_user(arg, &fl, sizeof(fl));
 }
@@ -207,7 +222,7 @@ static long do_fcntl_file(struct file *f, int fd, u32 cmd, u64 arg)
     case F_SETLKW:
     case F_OFD_GETLK:
     case F_OFD_SETLK:
-    case F_OFD_SETLKW: return fcntl_lock(f, cmd, arg);
+    case F_OFD_SETLKW: return fcntl_lock(f, fd, cmd, arg);
     case F_SETOWN:
     case F_GETOWN:
     case F_SETOWN_EX:

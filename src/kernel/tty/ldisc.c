@@ -387,8 +387,10 @@ u32 tty_receive(struct tty *t, const u8 *p, u32 size)
         sig = input_char(t, p[done++]);
     bool ready = ldisc_readable(t, false), stopped = t->stopped; /* a read takes less than VMIN, and waits for the rest */
     mutex_unlock(&t->lock);
-    if (sig)
+    if (sig) {
         tty_signal(t, sig);
+        tty_wake_writers(t); /* it has thrown output away: there is room */
+    }
     if (stopped != was_stopped) {
         if (t->driver->set_stopped)
             t->driver->set_stopped(t, stopped);

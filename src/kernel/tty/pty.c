@@ -127,6 +127,8 @@ static void pty_set_stopped(struct tty *t, bool stopped)
     mutex_unlock(&t->lock);
 }
 
+static void pty_slave_opened(struct tty *t) { tty_pty(t)->slave_closed = false; }
+
 static void pty_slave_closed(struct tty *t)
 {
     struct pty *p = tty_pty(t);
@@ -154,6 +156,7 @@ static const struct tty_driver pty_driver = {
     .put = pty_put,
     .kick = pty_kick,
     .set_stopped = pty_set_stopped,
+    .opened = pty_slave_opened,
     .closed = pty_slave_closed,
     .queued = pty_queued,
     .flush = pty_flush,
@@ -388,8 +391,6 @@ static long pts_open(struct file *f)
     if (t->driver == &pty_driver) {
         if (atomic_load(&tty_pty(t)->locked))
             r = -EIO;
-        else
-            atomic_store(&tty_pty(t)->slave_closed, false);
     }
     if (!r)
         r = tty_open_file(f, t);

@@ -388,6 +388,7 @@ static long flow(struct tty *t, u64 how)
         mutex_unlock(&t->lock);
         if (how == TCOON)
             tty_wake_writers(t);
+        t->driver->kick(t);
         return 0;
     case TCIOFF:
     case TCION:
@@ -593,8 +594,11 @@ long tty_open_file(struct file *f, struct tty *t)
 {
     mutex_lock(&t->lock);
     long r = t->hung_up || t->other_closed ? -EIO : t->exclusive && !capable(CAP_SYS_ADMIN) ? -EBUSY : 0;
-    if (!r)
+    if (!r) {
         t->opens++;
+        if (t->driver->opened)
+            t->driver->opened(t);
+    }
     mutex_unlock(&t->lock);
     if (r)
         return r;

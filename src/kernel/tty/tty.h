@@ -17,6 +17,7 @@ struct tty_driver {
     void (*put)(struct tty *t, const u8 *p, u32 size); /* size <= room */
     void (*kick)(struct tty *t); /* output was put or input space freed */
     void (*set_stopped)(struct tty *t, bool stopped); /* may be NULL */
+    void (*opened)(struct tty *t); /* t->lock held; may be NULL */
     void (*closed)(struct tty *t); /* last open file of it gone */
     u32 (*queued)(struct tty *t); /* output bytes not yet taken */
     void (*flush)(struct tty *t); /* drop them; lock held */
