@@ -78,8 +78,7 @@ freeze_all_the_time() { # NAME PID: until the sandbox has ended; returns its sta
   local out status
   out=$(timeout 100 "$BUILD/tests/snapshot_freezer" "$tag-f" $RANDOM 2>&1)
   status=$?
-  is "$1: came to rest each time" 0 $status
-  [ $status = 0 ] || echo "# $out"
+  is "$1: came to rest each time" 0 "$status$([ $status = 0 ] || echo " $out")"
   like "$1" 'frozen [1-9]*' "$out"
   wait "$2"
 }

@@ -80,11 +80,13 @@ int main(int argc, char **argv)
     for (int i = 0; i < 200 && (!s->in_handler || !s->fp_ran || !s->vforked || !s->futex_word); i++)
         sleep_ms(10);
     sleep_ms(100);
+    double used = now_s(CLOCK_THREAD_CPUTIME_ID), used_by_all = now_s(CLOCK_PROCESS_CPUTIME_ID);
     note("ready");
     if (read(in, text, sizeof(text) - 1) < 0)
         note("standard input: %s", strerror(errno));
     bool clone = !strncmp(text, "clone", 5);
     tell();
+    ok(now_s(CLOCK_THREAD_CPUTIME_ID) >= used && now_s(CLOCK_PROCESS_CPUTIME_ID) >= used_by_all, "clocks of processor time go on");
     check_anonymous();
     check_protection();
     check_wide(clone);

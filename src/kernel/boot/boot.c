@@ -511,7 +511,7 @@ static void boot_again(void)
     c->task = t;
     erofs_map_images();
     t->core.host_tid = t->core.host_pid = c->tid;
-    t->core.waiter_count = 0;
+    t->core.waiter_count = t->core.waiter_base = 0;
     boot.mail_taken = 0;
     snapshot_reset();
 }

@@ -28,12 +28,15 @@ u64 cputime_stub(void) { return host_clock(CLOCK_PROCESS_CPUTIME_ID); }
 
 static u64 since(u64 now, u64 base) { return now > base ? now - base : 0; }
 
-u64 cputime_thread(void) { return since(host_clock(CLOCK_THREAD_CPUTIME_ID), current_task()->utime_base); }
+/* Of the calling task, on its present carrier. */
+static u64 here(void) { return since(host_clock(CLOCK_THREAD_CPUTIME_ID), current_task()->utime_base); }
+
+u64 cputime_thread(void) { return current_task()->utime_before + here(); }
 
 u64 cputime_group(void)
 {
     struct tgroup *tg = current_task()->tg;
-    u64 t = tg->utime + cputime_thread();
+    u64 t = tg->utime + here();
     if (atomic_load(&tg->live) > 1)
         t = MAX(t, tg->cpu_before + since(cputime_stub(), tg->proc_base));
     u64 seen = atomic_load(&tg->cpu_seen);
@@ -63,7 +66,9 @@ u64 cputime_ask_locked(struct tgroup *tg)
 
 void cputime_leave_stub(struct task *t)
 {
-    t->tg->cpu_before = t->tg->utime = t->tg->utime + cputime_thread();
+    u64 n = here();
+    t->tg->cpu_before = t->tg->utime = t->tg->utime + n;
+    t->utime_before += n;
     t->utime_base = ~0ull;
 }
 
@@ -73,9 +78,21 @@ void cputime_enter_stub(struct task *t)
     t->tg->proc_base = cputime_stub();
 }
 
+void cputime_parks(struct task *t)
+{
+    t->utime_parked = here();
+    cputime_group();
+}
+
+void cputime_restored(struct task *t)
+{
+    t->utime_before += t->utime_parked;
+    t->utime_base = 0;
+}
+
 void cputime_task_ends_locked(struct task *t)
 {
-    t->tg->utime += cputime_thread();
+    t->tg->utime += here();
     t->utime_base = ~0ull;
     t->tg->maxrss = MAX(t->tg->maxrss, mm_size(t->mm));
 }

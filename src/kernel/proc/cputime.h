@@ -14,6 +14,8 @@ u64 cputime_seen(struct tgroup *tg); /* of any group: as of the last time it loo
 u64 cputime_ask_locked(struct tgroup *tg); /* the same; running tasks are made to look, so that the next answer is newer */
 void cputime_leave_stub(struct task *t); /* exec moves t to another stub: what it used counts on */
 void cputime_enter_stub(struct task *t);
+void cputime_parks(struct task *t);    /* the calling task is frozen, and may */
+void cputime_restored(struct task *t); /* come back on another host thread */
 void cputime_task_ends_locked(struct task *t); /* the calling task */
 void cputime_children_locked(struct tgroup *parent, struct tgroup *child); /* child is being reaped */
 

@@ -14,10 +14,15 @@ struct files *current_files(void) { return current_task()->files; }
 long current_unshare_files(void)
 {
     struct task *t = current_task();
-    struct files *f = files_unshare(t->files);
+    struct files *old = t->files, *f = files_unshare(old);
     if (!f)
         return -ENOMEM;
+    if (f == old)
+        return 0;
+    mutex_lock(&tasklist_lock); /* /proc and pidfd_getfd find it by the task */
     t->files = f;
+    mutex_unlock(&tasklist_lock);
+    files_put(old);
     return 0;
 }
 

@@ -85,7 +85,8 @@ static void apply_exec(struct task *t, struct exec_args *a)
     memset(t->comm, 0, sizeof(t->comm));
     str_copy(t->comm, base ? base + 1 : a->execfn, sizeof(t->comm));
     t->tg->execed = true; /* before descriptors close: who waits for that may call setpgid next */
-    t->files = files_unshare(t->files);
+    if (current_unshare_files()) /* no memory, and no way back */
+        group_exit(SIGKILL);
     files_close_on_exec(t->files);
     mutex_lock(&tasklist_lock);
     posix_timers_drop_locked(t->tg);

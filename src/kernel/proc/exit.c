@@ -198,6 +198,7 @@ void task_ended(struct task *t, struct tgroup *tg, bool last)
     last = --tg->live == 0;
     list_del(&t->tg_link);
     ptrace_task_ends_locked(t);
+    signal_drop_pending_locked(t);
     if (last)
         group_ends_locked(tg); /* may free tg and its leader */
     if (!leader)

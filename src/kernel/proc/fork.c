@@ -76,11 +76,12 @@ void slot_give_back(struct mm *mm, u32 slot)
     mutex_unlock(&mm->carrier_lock);
 }
 
-static void link_child(struct tgroup *parent, struct tgroup *tg)
+/* sibling: CLONE_PARENT. Our parent changes under the lock only, when it ends. */
+static void link_child(struct tgroup *me, bool sibling, struct tgroup *tg)
 {
     mutex_lock(&tasklist_lock);
-    tg->parent = parent;
-    list_add_tail(&parent->children, &tg->sibling);
+    tg->parent = sibling && me->parent ? me->parent : me;
+    list_add_tail(&tg->parent->children, &tg->sibling);
     mutex_unlock(&tasklist_lock);
 }
 
@@ -287,7 +288,7 @@ static long clone_task(struct clone_request *q)
     if (!thread) {
         tg->exit_signal = q->exit_signal;
         tg->forked_by = me->tid;
-        link_child(q->flags & CLONE_PARENT && me->tg->parent ? me->tg->parent : me->tg, tg);
+        link_child(me->tg, q->flags & CLONE_PARENT, tg);
     }
     if (q->flags & CLONE_CLEAR_SIGHAND)
         signal_clear_handlers(tg);

@@ -86,21 +86,38 @@ static void obey(struct task *t)
     host_futex_wake(&freeze.undone, 1);
 }
 
+static bool must_rest(const struct task *t) { return atomic_load(&freeze.active) && !(atomic_load(&t->core.work) & WORK_EXIT); }
+
+static void rest(struct task *t)
+{
+    atomic_store(&t->parked, t->frozen ? TASK_PARKED : TASK_PARKED_IN_VAIN);
+    service_wake();
+    while (must_rest(t)) {
+        u32 seen = atomic_load(&freeze.word);
+        atomic_and(&t->core.work, ~WORK_BARRIER); /* it is past the exit path already */
+        obey(t);
+        if (must_rest(t))
+            host_futex_wait(&freeze.word, seen, NO_DEADLINE);
+    }
+}
+
+/* For task_kick(): the host's signal alone may come between a look at the work and the sleep. */
+void freeze_kick(const struct task *t)
+{
+    if (unlikely(atomic_load(&t->parked) != TASK_RUNS))
+        raise_word();
+}
+
 void freeze_park(struct regs *r)
 {
     struct task *t = current_task();
     if (!t->frozen)
         t->frozen = save(r);
-    cputime_group();
-    atomic_store(&t->parked, t->frozen ? TASK_PARKED : TASK_PARKED_IN_VAIN);
-    service_wake();
-    while (atomic_load(&freeze.active) && !(atomic_load(&t->core.work) & WORK_EXIT)) {
-        u32 seen = atomic_load(&freeze.word);
-        atomic_and(&t->core.work, ~WORK_BARRIER); /* it is past the exit path already */
-        obey(t);
-        if (atomic_load(&freeze.active))
-            host_futex_wait(&freeze.word, seen, NO_DEADLINE);
-    }
+    cputime_parks(t);
+    do {
+        rest(t);
+        atomic_xchg(&t->parked, TASK_RUNS);
+    } while (must_rest(t)); /* frozen again before that: it may have been counted as parked */
     if (t->moved && t->frozen)
         load(t->frozen);
     if (t->moved && t->pt)
@@ -108,7 +125,6 @@ void freeze_park(struct regs *r)
     t->moved = false;
     kfree(t->frozen);
     t->frozen = NULL;
-    atomic_store(&t->parked, TASK_RUNS);
     atomic_and(&t->core.work, ~WORK_FREEZE);
     if (atomic_load(&freeze.active)) /* again, meanwhile: what told us so may be what was just cleared */
         atomic_or(&t->core.work, WORK_FREEZE);

@@ -28,6 +28,7 @@ u8 *frozen_xsave(struct frozen *f);
 
 void freeze_begin(void);
 bool freeze_begun(void);
+void freeze_kick(const struct task *t);
 bool freeze_complete(void); /* all tasks are parked, each with its registers in K; to be asked again soon */
 void freeze_tell(void); /* into the log: who is not parked */
 void freeze_end(void);

@@ -56,13 +56,16 @@ static struct bucket *bucket_of(const struct key *k)
     return &buckets[h >> 56];
 }
 
+/* w->obj while the key of a waiter changes: what leave() reads of it is not half the old, half the new one. */
+#define MOVES ((void *)1)
+
 static void leave(struct futex_waiter *w)
 {
     for (;;) { /* a requeue may move us between buckets */
         struct key k = {atomic_load(&w->obj), w->off};
         struct bucket *b = bucket_of(&k);
         mutex_lock(&b->lock);
-        bool same = k.obj == w->obj && k.off == w->off;
+        bool same = k.obj != MOVES && k.obj == w->obj && k.off == w->off;
         if (same && list_linked(&w->link))
             list_del(&w->link);
         mutex_unlock(&b->lock);
@@ -196,7 +199,8 @@ static long futex_requeue(uptr from, uptr to, bool private, u32 wake, u32 move, 
         if (a.obj == b.obj && a.off == b.off)
             continue;
         list_del(&w->link);
-        w->off = b.off;
+        atomic_store(&w->obj, MOVES);
+        atomic_store(&w->off, b.off);
         atomic_store(&w->obj, b.obj);
         list_add_tail(&y->waiters, &w->link);
     }
@@ -204,7 +208,7 @@ unlock:
     if (x != y)
         mutex_unlock(&y->lock);
     mutex_unlock(&x->lock);
-    return r ? r : compare ? woken + moved : woken;
+    return r ? r : woken + moved; /* also for FUTEX_REQUEUE, whatever its man page says */
 }
 
 static long futex_wake_op(uptr a1, uptr a2, bool private, u32 n1, u32 n2, u32 op)

@@ -347,7 +347,11 @@ bool is_restart(long v) { return v == -ERESTARTSYS || v == -ERESTARTNOINTR || v 
 /* false: nothing came of it, the call goes on as if there had been none. */
 bool signal_deliver(struct task *t, struct regs *r, int sig, void *info, u32 conts)
 {
+    mutex_lock(&tasklist_lock); /* another thread may be changing it */
     struct ksigaction a = t->tg->actions[sig - 1];
+    if ((a.flags & SA_RESETHAND) && a.handler > 1)
+        t->tg->actions[sig - 1].handler = 0;
+    mutex_unlock(&tasklist_lock);
     if (a.handler == 1)
         return false;
     if (unlikely(trace_active))
@@ -384,8 +388,6 @@ bool signal_deliver(struct task *t, struct regs *r, int sig, void *info, u32 con
     }
     r->nr = ~0ull;
     u64 mask = t->core.work & WORK_MASK ? t->saved_blocked : t->blocked;
-    if (a.flags & SA_RESETHAND)
-        t->tg->actions[sig - 1].handler = 0;
     if (t->pt)
         ptrace_handler_begins(t, r, false);
     if (sigframe_setup(r, sig, info, &a, mask)) { /* a handler of SIGSEGV, perhaps on another stack, may mend that */

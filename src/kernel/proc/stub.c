@@ -20,7 +20,7 @@
 #define STUBS_SPARE 2
 #define STUB_PATIENCE 10000000000ull /* ns */
 
-enum { STUB_FREE, STUB_IDLE, STUB_GIVEN };
+enum { STUB_FREE, STUB_MAKING, STUB_IDLE, STUB_GIVEN }; /* MAKING: nobody may give it away yet */
 
 static KSTATE struct {
     struct mutex lock;
@@ -60,6 +60,8 @@ static noreturn_fn void stub_main(int i)
     robust_begin(c);
     alive_begin(&pool.stub[i].alive);
     u64 deadline = host_clock(CLOCK_MONOTONIC) + STUB_PATIENCE;
+    while (atomic_load(&pool.stub[i].state) == STUB_MAKING)
+        host_yield();
     while (atomic_load(&pool.stub[i].state) != STUB_GIVEN)
         if (host_futex_wait(&pool.stub[i].state, STUB_IDLE, deadline) == -ETIMEDOUT)
             stub_retire(i);
@@ -91,7 +93,7 @@ long stubs_refill(u32 wanted)
     for (int i = 0; i < STUBS && atomic_load(&pool.idle) < wanted; i++) {
         if (atomic_load(&pool.stub[i].state) != STUB_FREE)
             continue;
-        pool.stub[i].state = STUB_IDLE;
+        pool.stub[i].state = STUB_MAKING;
         r = host_clone_process(HOST_CLONE_PROCESS, &pool.stub[i].host_tid);
         if (r == 0)
             stub_main(i);
@@ -101,7 +103,10 @@ long stubs_refill(u32 wanted)
             atomic_add(&pool.failures, 1);
             break;
         }
+        mutex_lock(&pool.lock);
+        atomic_store(&pool.stub[i].state, STUB_IDLE);
         atomic_add(&pool.idle, 1);
+        mutex_unlock(&pool.lock);
         made = true;
     }
     if (made || r < 0)

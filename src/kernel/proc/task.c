@@ -144,16 +144,23 @@ struct task *task_alloc(struct task *like, struct tgroup *tg)
     return t;
 }
 
+/* Its own, while its group is still there. */
+void signal_drop_pending_locked(struct task *t)
+{
+    struct sigqueue *q;
+    list_for_each(q, &t->pending.queue, link) {
+        list_del(&q->link);
+        t->tg->queued--;
+        kfree(q);
+    }
+}
+
 /* tasklist_lock held for the table; frees what it owns no more: files and the like are put by the exit path. */
 void task_free(struct task *t)
 {
     pid_task[t->tid] = NULL;
     task_count--;
-    struct sigqueue *q;
-    list_for_each(q, &t->pending.queue, link) {
-        t->tg->queued--;
-        kfree(q);
-    }
+    signal_drop_pending_locked(t);
     cred_put(t->cred);
     if (t->pt) {
         ptrace_unlink_locked(t->pt);
@@ -182,6 +189,7 @@ void task_kick(struct task *t)
         wake_word(&t->core.wake);
     else if (t != current_task() && t->core.host_tid)
         host_kick(t->core.host_pid, t->core.host_tid);
+    freeze_kick(t);
 }
 
 void task_replace_leader_locked(struct task *me)

@@ -130,6 +130,7 @@ struct task {
     struct partial_call partial;
     char comm[16];
     u64 utime_base; /* thread clock when it began to count */
+    u64 utime_before, utime_parked; /* on earlier carriers; on this one when it was frozen */
     u64 affinity; /* 0: all */
     u64 timerslack, timerslack_default; /* ns; 0: 50 us. The default is what the parent had */
     int nice, policy;
@@ -174,6 +175,7 @@ void signal_force(int sig, int code, u64 addr); /* from a fault of the calling t
 void signal_recalc(struct task *t);
 void signal_drop_ignored_locked(struct tgroup *tg, int sig);
 void signal_set_mask(struct task *t, u64 mask);
+void signal_drop_pending_locked(struct task *t);
 void signal_retarget_locked(struct task *t, u64 set);
 void signal_set_temp_mask(u64 mask);
 void signal_clear_handlers(struct tgroup *tg); /* of a group that does not run yet */

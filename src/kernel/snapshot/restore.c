@@ -134,7 +134,7 @@ static void task_moves(struct task *t, u32 host_pid)
 {
     t->moved = true;
     t->core.host_pid = host_pid;
-    t->utime_base = 0;
+    cputime_restored(t);
 }
 
 static long carry_others(struct mm *mm, struct task *first, u32 host_pid)

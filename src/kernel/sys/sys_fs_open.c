@@ -142,7 +142,8 @@ static long set_flags(struct file *f, int fd, u32 flags)
     return async && hooks.set_async ? hooks.set_async(f, fd) : 0;
 }
 
-/* Another thread may have closed the descriptor meanwhile, and dropped the locks there were: nobody would ever drop this one. */
+/* Another thread may have closed the descriptor meanwhile, and dropped the locks there were: nobody would ever drop this one. EBADF, as on
+ * Linux. */
 static long set_lock(struct file *f, int fd, u32 cmd, struct flock *fl)
 {
     bool mine = (cmd == F_SETLK || cmd == F_SETLKW) && fl->l_type != F_UNLCK;
@@ -150,8 +151,10 @@ static long set_lock(struct file *f, int fd, u32 cmd, struct flock *fl)
     if (r || !mine || files_single())
         return r;
     struct file *now = fd_get(fd);
-    if (now != f)
+    if (now != f) {
         posix_locks_drop(f, current_files());
+        r = -EBADF;
+    }
     if (now)
         file_put(now);
     return r;

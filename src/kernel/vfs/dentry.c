@@ -55,6 +55,18 @@ void dcache_write_end(void)
     mutex_unlock(&dcache_lock);
 }
 
+/* Name and parent as they are together at one moment; the name is copied, the parent (NULL: it has none) is the caller's to put. */
+struct dentry *d_place(struct dentry *d, char text[NAME_MAX + 1], struct qstr *name)
+{
+    mutex_lock(&dcache_lock);
+    struct dentry *parent = d->parent != d ? dget(d->parent) : NULL;
+    *name = (struct qstr){text, MIN(d->len, (u32)NAME_MAX), d->hash};
+    memcpy(text, d->name, name->len);
+    mutex_unlock(&dcache_lock);
+    text[name->len] = 0;
+    return parent;
+}
+
 static void unhash(struct dentry *d)
 {
     if (!(d->flags & D_HASHED))

@@ -15,6 +15,7 @@
 #define HARENA_VFS_DENTRY_H
 
 #include "vfs/vfs.h"
+#include <linux/limits.h>
 
 #define DNAME_INLINE 40
 
@@ -55,6 +56,7 @@ static inline struct dentry *dget(struct dentry *d)
     return d;
 }
 void dput(struct dentry *d);
+struct dentry *d_place(struct dentry *d, char text[NAME_MAX + 1], struct qstr *name);
 /* A dentry that is not yet findable, refs 1; consumes the inode reference (NULL: negative). NULL: out of memory. */
 struct dentry *d_alloc(struct dentry *parent, const struct qstr *name, struct inode *i, struct super_block *sb);
 struct dentry *d_make_root(struct super_block *sb, struct inode *i);

@@ -138,15 +138,7 @@ void files_put(struct files *fs)
     kfree(fs);
 }
 
-struct files *files_unshare(struct files *fs)
-{
-    if (atomic_load(&fs->refs) == 1)
-        return fs;
-    struct files *copy = files_clone(fs);
-    if (copy)
-        files_put(fs);
-    return copy;
-}
+struct files *files_unshare(struct files *fs) { return atomic_load(&fs->refs) == 1 ? fs : files_clone(fs); }
 
 static bool get_unless_zero(struct file *f)
 {

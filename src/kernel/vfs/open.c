@@ -110,16 +110,20 @@ void notify_path(const struct path *p, u32 mask)
 {
     if (!hooks.fsnotify || !p->dentry)
         return;
-    struct dentry *d = p->dentry, *parent = d->parent;
+    char text[NAME_MAX + 1];
+    struct dentry *d = p->dentry;
     struct inode *i = d->inode;
+    struct qstr name;
     if (!i || (i->flags & INODE_PSEUDO))
         return;
     if (S_ISDIR(i->mode))
         mask |= FSN_ISDIR;
-    if (!(atomic_load_relaxed(&d->flags) & (D_HASHED | D_ANON)) && parent != d)
+    struct dentry *parent = d_place(d, text, &name);
+    if (!(atomic_load_relaxed(&d->flags) & (D_HASHED | D_ANON)) && parent)
         mask |= FSN_UNLINKED;
-    struct qstr name = {d->name, d->len, d->hash};
-    hooks.fsnotify(parent != d ? parent->inode : NULL, &name, i, mask, 0);
+    hooks.fsnotify(parent ? parent->inode : NULL, &name, i, mask, 0);
+    if (parent)
+        dput(parent);
 }
 
 void notify_file(struct file *f, u32 mask)

@@ -231,7 +231,7 @@ struct files *files_clone(struct files *old); /* fork */
 void files_get(struct files *fs);
 void files_put(struct files *fs); /* last: closes everything */
 void files_close_on_exec(struct files *fs);
-struct files *files_unshare(struct files *fs); /* a private copy if shared (exec) */
+struct files *files_unshare(struct files *fs); /* a private copy if shared; fs is the caller's to put when nobody finds it any more */
 struct file *fd_get(int fd); /* of the current task; referenced; NULL if not open (O_PATH files too) */
 long fd_alloc(u32 min, u32 flags); /* O_CLOEXEC; reserves the lowest free number; -EMFILE */
 void fd_install(int fd, struct file *f); /* takes the reference */
