@@ -356,7 +356,8 @@ int state_set_origin(const char *name, const char *snapshot, const char *snapsho
     if (info && !json_object_set_new(info, "snapshot", json_string(snapshot)) &&
         !json_object_set_new(info, "snapshot_id", json_string(snapshot_id)))
         r = write_info(dir, json_incref(info));
-    if (r < 0 && errno == ENOENT)
+    struct stat st;
+    if (r < 0 && fstat(dir, &st) == 0 && !st.st_nlink)
         harena_error_set(err, 125, "sandbox '%.64s' has ended", name);
     else if (r < 0)
         harena_error_set(err, 125, "cannot write the state of sandbox '%.64s': %s", name, strerror(errno));
