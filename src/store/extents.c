@@ -4,12 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 #include <xxhash.h>
 #include "base/layout.h"
@@ -549,4 +551,28 @@ int segment_copy(int from, int to, const struct manifest_segment *s, const struc
     if (pass_extents(from, to, fresh, s, list, found, err) < 0)
         return -1;
     return check && strcmp(found, s->xxh3) ? damaged(s, err) : 0;
+}
+
+/* Page files are mapped, by the sandboxes made from them and by the next snapshot. tmpfs allocates a page when a hole is read through
+ * a mapping, and on a full one the reader gets SIGBUS instead. Pages of zeroes between others are small holes; large ones, and more
+ * than is stored, are not what an honest guest's kernel refers to. */
+int segment_fill(int fd, struct harena_error *err)
+{
+    struct statfs fs;
+    struct stat st;
+    if (fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC || fstat(fd, &st) < 0)
+        return 0;
+    u64 room = (u64)st.st_blocks * 512 + CHUNK;
+    off_t hole, end;
+    for (off_t at = 0; (hole = lseek(fd, at, SEEK_HOLE)) >= 0 && (end = lseek(fd, hole, SEEK_DATA)) >= 0; at = end) {
+        u64 size = (u64)(end - hole);
+        if (size > CHUNK || size > room)
+            continue;
+        room -= size;
+        if (fallocate(fd, 0, hole, (off_t)size) < 0) {
+            harena_error_set(err, 125, "cannot write the snapshot's pages: %s", strerror(errno));
+            return -1;
+        }
+    }
+    return 0;
 }

@@ -47,6 +47,8 @@ int segment_write(int source, u64 size, const struct stack *below, int dest, str
 int segment_verify(int fd, const struct manifest_segment *s, const struct extent *list, struct harena_error *err);
 /* The extents from one file to another; with `check` fails when the checksum is wrong. */
 int segment_copy(int from, int to, const struct manifest_segment *s, const struct extent *list, bool check, struct harena_error *err);
+/* On tmpfs, that the small holes of a page file take their room at once; elsewhere nothing. */
+int segment_fill(int fd, struct harena_error *err);
 /* What hash and extents of an existing file are, without copying it. */
 int segment_scan(int fd, u64 size, struct extents *x, struct manifest_segment *out, struct harena_error *err);
 

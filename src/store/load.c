@@ -168,6 +168,8 @@ static int copy_levels(struct loading *l, u32 kind, const struct opened *o, u32 
             harena_error_set(l->err, 125, "cannot write a copy of it: %s", strerror(errno));
             r = -1;
         }
+        if (r == 0 && kind == SEGMENT_PAGES)
+            r = segment_fill(fd, l->err);
         if (r < 0) {
             close(fd);
             return -1;

@@ -109,6 +109,8 @@ static int write_segment(struct saving *v, u32 kind, u32 level, int source, cons
     int r = kind == SEGMENT_KERNEL ? check_sparse(v, fd) : 0;
     if (r == 0)
         r = segment_write(source, size, below, fd, &v->x, g, &v->progress, v->err);
+    if (r == 0 && kind == SEGMENT_PAGES)
+        r = segment_fill(fd, v->err);
     return finish_file(v, fd, r);
 }
 
@@ -140,6 +142,8 @@ static int share_file(struct saving *v, int source, const char *name, const stru
         r = segment_copy(source, fd, g, list, false, v->err);
     if (r == 0 && ftruncate(fd, (off_t)g->size) < 0)
         r = fail_errno(v, name);
+    if (r == 0 && g->kind == SEGMENT_PAGES)
+        r = segment_fill(fd, v->err);
     return finish_file(v, fd, r);
 }
 

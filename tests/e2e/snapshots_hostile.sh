@@ -180,5 +180,28 @@ is 'a pool' ok "$(grep -v '^# skip' pool.got)"
 grep '^# skip' pool.got
 exec 7>&-
 wait
+
+# A tmpfs that is full: who maps a page file there must find memory for its pages of zeroes, too.
+mkdir -p full && mount -t tmpfs -o size=200m,mode=700 none full 2>/dev/null && {
+  mkfifo line4
+  timeout 60 "$HARENA" run --name "$tag-full" -- python3 -c 'import os, zlib
+b = bytearray(os.urandom(15 << 20)); print(zlib.crc32(b), flush=True); input(); print(zlib.crc32(b))' <line4 >full.out 2>&1 &
+  exec 7>line4
+  await full.out
+  status 'a snapshot that just fits' 0 env HARENA_SNAPSHOTS="$work/full/store" "$HARENA" snapshot "$tag-full" -o f
+  mount -o remount,size=$(($(df -k full | awk 'END { print $3 }') + 16))k full
+  status 'the next does not' 125 env HARENA_SNAPSHOTS="$work/full/store" "$HARENA" snapshot "$tag-full" -o f2
+  one_line 'the next does not' 'No space left'
+  before=$(stat -c %b full/store/f/pages.0)
+  status 'elsewhere there is room' 0 timeout 20 "$HARENA" snapshot "$tag-full" -o f
+  is 'what it refers to takes no more room' "$before" "$(stat -c %b full/store/f/pages.0)"
+  is 'restored' "$(cat full.out)" "$(echo | h restore f --verify 2>&1)"
+  is 'restored from the full one' "$(cat full.out)" "$(echo | HARENA_SNAPSHOTS=$work/full/store h restore ./full/store/f 2>&1)"
+  h kill "$tag-full"
+  exec 7>&-
+  wait
+  h rm f
+  umount full
+}
 nothing_left 'hostile snapshots'
 finish
