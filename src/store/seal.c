@@ -99,7 +99,7 @@ int seal_check(const char *seal, size_t seal_size, const char *text, size_t size
     char expected[48], checksum[MANIFEST_ID];
     hash_text(text, size, checksum);
     int n = snprintf(expected, sizeof(expected), "xxh3 %s\nhmac ", checksum);
-    if (seal_size == SEAL_SIZE && !memcmp(seal, expected, (size_t)n))
+    if (seal_size == SEAL_SIZE && !memcmp(seal, expected, (size_t)n) && seal[SEAL_SIZE - 1] == '\n')
         return 0;
     harena_error_set(err, 125, "its manifest or seal is damaged (wrong checksum)");
     return -1;
