@@ -129,7 +129,7 @@ static const char snapshot_help[] =
     "  -o, --output NAME|PATH      name in the store, or with a '/' a path (default: the sandbox's name). Names cost less when they\n"
     "                              are restored; a path is copied first\n"
     "      --stop                  end the sandbox instead of going on\n"
-    "      --replace               an existing snapshot\n"
+    "      --replace               an existing snapshot (nothing else is ever replaced)\n"
     "\n"
     "The store is $HARENA_SNAPSHOTS, for root /var/lib/harena/snapshots, else $XDG_DATA_HOME/harena/snapshots or\n"
     "~/.local/share/harena/snapshots. A snapshot holds all secrets of its sandbox: keep it as safe as those.";

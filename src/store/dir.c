@@ -152,8 +152,7 @@ void place_close(struct store *s, struct place *p)
 
 /* ---- temporary directories ---- */
 
-/* Does the name still stand for the open file? */
-static bool same_file(int fd, int dir, const char *name)
+bool same_file(int fd, int dir, const char *name)
 {
     struct stat a, b;
     return fstat(fd, &a) == 0 && fstatat(dir, name, &b, AT_SYMLINK_NOFOLLOW) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;

@@ -25,6 +25,8 @@ struct place {
 int place_find(struct store *s, const char *where, struct place *p, struct harena_error *err);
 void place_close(struct store *s, struct place *p);
 bool same_inode(int a, int b);
+/* Does the name still stand for the open file? */
+bool same_file(int fd, int dir, const char *name);
 
 /* Makes a locked temporary directory; removes what dead writers left. Returns its descriptor. */
 int temporary_make(int dir, char name[NAME_MAX + 1], struct harena_error *err);
@@ -50,6 +52,8 @@ int file_reopen(int fd, struct harena_error *err);
 
 /* ---- list.c ---- */
 
+/* Nothing else than a snapshot's files in it, and outside of the store a manifest? What may be removed or replaced. */
+bool snapshot_removable(int dir, bool in_store);
 void snapshot_describe(struct store *s, int dir, const char *name, struct store_info *out);
 
 /* ---- seal.c ---- */

@@ -122,19 +122,25 @@ static void look_for_foreign(void *arg, const char *name)
     *foreign |= !level;
 }
 
+bool snapshot_removable(int dir, bool in_store)
+{
+    struct stat st;
+    bool foreign = !in_store && fstatat(dir, "manifest.json", &st, AT_SYMLINK_NOFOLLOW) < 0;
+    each_entry(dir, look_for_foreign, &foreign);
+    return !foreign;
+}
+
 int store_remove(struct store *s, const char *where, struct harena_error *err)
 {
     struct place p;
-    struct stat st;
     char temporary[NAME_MAX + 1];
     int dir = snapshot_open(s, where, &p, err), r = -1;
     if (dir < 0)
         return -1;
-    bool foreign = !p.in_store && fstatat(dir, "manifest.json", &st, AT_SYMLINK_NOFOLLOW) < 0;
-    each_entry(dir, look_for_foreign, &foreign);
+    bool removable = snapshot_removable(dir, p.in_store);
     close(dir);
     temporary_name(temporary);
-    if (foreign)
+    if (!removable)
         harena_error_set(err, 125, "%.200s is no snapshot, or holds other files, too; remove it yourself", where);
     else if (renameat(p.dir, p.name, p.dir, temporary) < 0)
         harena_error_set(err, 125, errno == ENOENT ? "snapshot %.200s was just removed" : "cannot remove snapshot %.200s: %s", where,

@@ -408,12 +408,31 @@ static int already(const char *where, struct harena_error *err)
     return -1;
 }
 
+/* Is there something at the place that must stay? Only a snapshot is ever replaced. */
+static int check_place(const struct store_save *o, const struct place *p, struct harena_error *err)
+{
+    for (int tries = 0; tries < 10 && exists(p); tries++) {
+        int dir = openat(p->dir, p->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        bool good = dir >= 0 && snapshot_removable(dir, p->in_store);
+        bool gone = dir >= 0 ? !same_file(dir, p->dir, p->name) : errno == ENOENT; /* removers rename before they unlink */
+        if (dir >= 0)
+            close(dir);
+        if (gone)
+            continue;
+        if (good)
+            return o->replace ? 0 : already(o->where, err);
+        harena_error_set(err, 125, "%.200s is there already, and is no snapshot or holds other files, too; choose another name", o->where);
+        return -1;
+    }
+    return 0;
+}
+
 int store_check_free(struct store *s, const struct store_save *o, struct harena_error *err)
 {
     struct place p;
     if (place_find(s, o->where, &p, err) < 0)
         return -1;
-    int r = exists(&p) && !o->replace ? already(o->where, err) : 0;
+    int r = check_place(o, &p, err);
     place_close(s, &p);
     return r;
 }
@@ -423,13 +442,17 @@ static int put_in_place(const struct store_save *o, const struct place *p, const
 {
     for (int tries = 0; tries < 10; tries++) {
         *replaced = o->replace && exists(p);
+        if (*replaced && check_place(o, p, err) < 0) /* once more: writing takes its time */
+            return -1;
         if (renameat2(p->dir, temporary, p->dir, p->name, *replaced ? RENAME_EXCHANGE : RENAME_NOREPLACE) == 0)
             return 0;
-        if (errno == EEXIST && !o->replace)
-            return already(o->where, err);
-        if (errno == EINVAL && !*replaced && !exists(p) && renameat(p->dir, temporary, p->dir, p->name) == 0)
+        int e = errno;
+        if (e == EINVAL && !*replaced && !exists(p) && renameat(p->dir, temporary, p->dir, p->name) == 0)
             return 0; /* a file system without the flags */
-        if (errno != EEXIST && errno != ENOENT)
+        if (e == EEXIST && check_place(o, p, err) < 0)
+            return -1;
+        errno = e;
+        if (e != EEXIST && e != ENOENT)
             break;
     }
     harena_error_set(err, 125, "cannot rename the snapshot to %.200s: %s", o->where, strerror(errno));
@@ -444,7 +467,7 @@ int store_save(struct store *s, const struct store_save *o, struct store_info *o
     bool replaced = false;
     if (place_find(s, o->where, &p, err) < 0)
         return -1;
-    int r = exists(&p) && !o->replace ? already(o->where, err) : 0;
+    int r = check_place(o, &p, err);
     v.dir = r == 0 ? temporary_make(p.dir, temporary, err) : -1;
     if (v.dir < 0) {
         place_close(s, &p);

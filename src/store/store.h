@@ -45,7 +45,7 @@ struct store_save {
     const struct kernel_image *kernel; /* that the sandbox runs */
     const char *parent, *parent_id; /* the snapshot it was restored from or that was taken of it before, or NULL */
     struct harena_base *base;   /* out, or NULL: its page files, to be closed by store_base_close(); no levels outside of the store */
-    bool replace;               /* an existing snapshot */
+    bool replace;               /* an existing snapshot, but nothing else */
     bool no_sync;               /* for tests */
     void (*progress)(void *arg, u64 done, u64 total); /* bytes */
     void *arg;

@@ -287,6 +287,24 @@ for o in '' --read-only; do
 done
 h rm readonly >/dev/null
 
+# ---- --replace is for snapshots ----
+timeout 60 "$HARENA" run --name "$tag-p" -- sh -c 'echo up; sleep 50' >p.out 2>&1 &
+await p.out
+echo mine >report.txt
+mkdir notes && echo mine >notes/x
+for o in '' --replace; do
+  for p in report.txt notes; do
+    status "snapshot $o -o $p" 125 "$HARENA" snapshot "$tag-p" -o "./$p" $o
+    one_line "snapshot $o -o $p" "./$p is there already, and is no snapshot"
+    is 'no --replace recommended' 0 "$(grep -c -- --replace err)"
+  done
+done
+is 'nothing was touched' 'mine mine' "$(echo $(cat report.txt notes/x))"
+is 'and nothing is left' '' "$(ls -A | grep harena-tmp)"
+status 'a snapshot at a path' 0 "$HARENA" snapshot "$tag-p" -o ./snap
+status 'is replaced' 0 "$HARENA" snapshot "$tag-p" -o ./snap --replace
+h kill "$tag-p"
+
 # ---- errors ----
 for c in snapshot fork pause resume; do
   status "$c of nothing" 125 "$HARENA" $c no-such

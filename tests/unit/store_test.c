@@ -211,6 +211,49 @@ static void test_round_trip(void **state)
     close_parts(&p);
 }
 
+/* --replace is for snapshots: anything else at the place stays as it is. */
+static void test_replace(void **state)
+{
+    struct harena_parts p = some_parts();
+    char at[PATH_MAX], link[PATH_MAX], command[3 * PATH_MAX];
+    snprintf(at, sizeof(at), "%s/place", work);
+    snprintf(link, sizeof(link), "%s/link", work);
+    struct store_save o = saving(at, &p);
+    ok(store_save(store, &o, NULL, &err));
+    o.replace = true;
+    ok(store_save(store, &o, NULL, &err));
+    const char *const makers[] = { ">'%1$s'", "mkdir '%1$s'", "mkdir '%1$s' && >'%1$s/file'", "ln -s /etc/passwd '%1$s'", "mkfifo '%1$s'",
+                                   "cp -r --sparse=always '%2$s' '%1$s' && >'%1$s/file'", "ln -s '%2$s' '%1$s'" };
+    for (u32 i = 0; i < 2 * ARRAY_COUNT(makers); i++) { /* at a path, in the store */
+        char place[PATH_MAX];
+        struct stat before, after;
+        bool inside = i >= ARRAY_COUNT(makers);
+        snprintf(place, sizeof(place), "%s", inside ? path_of("other", NULL) : link);
+        snprintf(command, sizeof(command), "rm -rf '%s'", place);
+        assert_int_equal(system(command), 0);
+        snprintf(command, sizeof(command), makers[i % ARRAY_COUNT(makers)], place, at);
+        assert_int_equal(system(command), 0);
+        if (inside && i % ARRAY_COUNT(makers) == 1) /* what `rm` removes there */
+            continue;
+        assert_int_equal(lstat(place, &before), 0);
+        for (u32 replace = 0; replace < 2; replace++) {
+            o = saving(inside ? "other" : place, &p);
+            o.replace = replace;
+            fails(store_check_free(store, &o, &err), "is no snapshot");
+            assert_null(strstr(err.text, "--replace"));
+            fails(store_save(store, &o, NULL, &err), "is no snapshot");
+        }
+        fails(store_remove(store, o.where, &err), "is no snapshot");
+        assert_true(lstat(place, &after) == 0 && before.st_ino == after.st_ino && before.st_ctim.tv_nsec == after.st_ctim.tv_nsec);
+    }
+    assert_int_equal(leftovers(work), 0);
+    assert_int_equal(leftovers(path_of("", NULL)), 0);
+    snprintf(command, sizeof(command), "rm -rf '%s' '%s'", link, path_of("other", NULL));
+    assert_int_equal(system(command), 0);
+    ok(store_remove(store, at, &err));
+    close_parts(&p);
+}
+
 static void test_delta(void **state)
 {
     struct harena_parts p = some_parts();
@@ -807,7 +850,8 @@ static void test_figures(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_delta),     cmocka_unit_test(test_parent_gone),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_replace), cmocka_unit_test(test_delta),     cmocka_unit_test(test_parent_gone),
         cmocka_unit_test(test_damage),     cmocka_unit_test(test_machine),   cmocka_unit_test(test_foreign),
         cmocka_unit_test(test_hole_said_to_be_stored), cmocka_unit_test(test_many_addresses), cmocka_unit_test(test_key),        cmocka_unit_test(test_image),     cmocka_unit_test(test_killed),
         cmocka_unit_test(test_at_once),    cmocka_unit_test(test_figures),   cmocka_unit_test(test_full_disk),
