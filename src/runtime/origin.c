@@ -1,5 +1,6 @@
-/* What a sandbox was started with: its kernel and images, as lines "DEV INO SIZE MTIME CTIME PATH" in info.json, so that a snapshot
- * taken later does not name a file that has taken their place. */
+/* What a sandbox was started with: its kernel and images, as lines "DEV INO SIZE MTIME PATH" in info.json, so that a snapshot
+ * taken later does not name a file that has taken their place. Not the ctime: it changes with every hard link (perf makes some), chmod
+ * and rename of the same content. Updates make another inode, or at least write. */
 #define _GNU_SOURCE
 #include "runtime/internal.h"
 #include <errno.h>
@@ -15,9 +16,8 @@ static void put_line(FILE *f, const char *path)
 {
     struct stat st;
     if (stat(path, &st) == 0 && !strchr(path, '\n'))
-        fprintf(f, "%llx %llx %llx %lld.%09ld %lld.%09ld %s\n", (unsigned long long)st.st_dev, (unsigned long long)st.st_ino,
-                (unsigned long long)st.st_size, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec, (long long)st.st_ctim.tv_sec,
-                st.st_ctim.tv_nsec, path);
+        fprintf(f, "%llx %llx %llx %lld.%09ld %s\n", (unsigned long long)st.st_dev, (unsigned long long)st.st_ino,
+                (unsigned long long)st.st_size, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec, path);
 }
 
 char *origin_files(const char *kernel, const struct harena_mount *mounts, u32 count)
@@ -41,7 +41,7 @@ static int check_files(const char *files, struct harena_error *err)
         const char *end = strchrnul(line, '\n'), *path = line;
         char name[PATH_MAX], *now = NULL;
         size_t size;
-        for (int i = 0; i < 5 && path < end; i++)
+        for (int i = 0; i < 4 && path < end; i++)
             path += strcspn(path, " \n") + 1;
         if (path >= end)
             break;

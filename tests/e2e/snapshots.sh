@@ -287,6 +287,22 @@ for o in '' --read-only; do
 done
 h rm readonly >/dev/null
 
+# ---- a hard link of the kernel does no harm, another content does ----
+mkdir lib && cp -L "$BUILD"/src/broker/harena-broker "$BUILD"/src/launch/harena-kernel* "$BUILD"/src/image/harena-views lib/
+HARENA_LIBEXEC=$work/lib timeout 60 "$HARENA" run --name "$tag-o" -- sh -c 'echo up; sleep 50' >o.out 2>&1 &
+await o.out
+f=lib/harena-kernel
+ln $f linked
+status "$f has a hard link" 0 env HARENA_LIBEXEC="$work/lib" "$HARENA" snapshot "$tag-o" -o origin --replace; cat err
+rm linked
+status "$f had a hard link" 0 env HARENA_LIBEXEC="$work/lib" "$HARENA" snapshot "$tag-o" -o origin --replace
+mv $f saved && cp saved $f
+status "another $f" 125 env HARENA_LIBEXEC="$work/lib" "$HARENA" snapshot "$tag-o" -o origin --replace
+one_line "another $f" "$f was changed or replaced"
+mv saved $f
+h kill "$tag-o"
+h rm origin
+
 # ---- --replace is for snapshots ----
 timeout 60 "$HARENA" run --name "$tag-p" -- sh -c 'echo up; sleep 50' >p.out 2>&1 &
 await p.out
